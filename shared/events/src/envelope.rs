@@ -1,0 +1,105 @@
+//! What surrounds a payload on its way: identity, origin and the context that joins the hops.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::{Event, EventType};
+
+/// One event as it is stored in the outbox and sent to Kafka.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Envelope {
+    /// Derived from source, order, type and attempt: a re-publication, or a re-derivation after a
+    /// crash, has the same id, which is what the consumers' ledger recognises.
+    pub id: Uuid,
+    pub event_type: EventType,
+    pub source: String,
+    /// The order the event is about; the Kafka key, so one order's events stay in order.
+    pub subject: Uuid,
+    pub time: DateTime<Utc>,
+    pub correlation_id: String,
+    pub traceparent: Option<String>,
+    /// JSON text.
+    pub payload: String,
+}
+
+/// Who announces an event, and on whose behalf.
+#[derive(Clone, Debug)]
+pub struct Origin<'a> {
+    pub source: &'static str,
+    pub correlation_id: &'a str,
+    pub traceparent: Option<String>,
+}
+
+impl Envelope {
+    pub fn seal<E: Event>(origin: Origin<'_>, event: &E) -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            id: event_id(origin.source, event.order_id(), E::TYPE, event.attempt()),
+            event_type: E::TYPE,
+            source: origin.source.to_owned(),
+            subject: event.order_id(),
+            time: Utc::now(),
+            correlation_id: origin.correlation_id.to_owned(),
+            traceparent: origin.traceparent,
+            payload: serde_json::to_string(event)?,
+        })
+    }
+
+    /// Reads the payload as the event that the type header promised.
+    pub fn open<E: Event>(&self) -> Result<E, serde_json::Error> {
+        serde_json::from_str(&self.payload)
+    }
+}
+
+/// Namespace of our message ids; any fixed UUID would do, but it may never change.
+const NAMESPACE: Uuid = Uuid::from_u128(0x6f1a_2c1e_55d4_4d0b_9a53_0f6f_3c7e_91aa);
+
+fn event_id(source: &str, order_id: Uuid, event_type: EventType, attempt: i32) -> Uuid {
+    let name = format!("{source}|{order_id}|{event_type}|{attempt}");
+    Uuid::new_v5(&NAMESPACE, name.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FulfilmentShipped;
+
+    fn shipped(order: u128, attempt: i32, source: &'static str) -> Envelope {
+        let event = FulfilmentShipped {
+            v: 1,
+            order_id: Uuid::from_u128(order),
+            attempt,
+        };
+        let origin = Origin {
+            source,
+            correlation_id: "c",
+            traceparent: None,
+        };
+        Envelope::seal(origin, &event).unwrap()
+    }
+
+    #[test]
+    fn the_id_is_the_same_whenever_the_event_is_derived_again() {
+        assert_eq!(shipped(1, 1, "fulfilment").id, shipped(1, 1, "fulfilment").id);
+    }
+
+    #[test]
+    fn another_order_attempt_or_source_is_another_id() {
+        let id = shipped(1, 1, "fulfilment").id;
+        for other in [
+            shipped(2, 1, "fulfilment"),
+            shipped(1, 2, "fulfilment"),
+            shipped(1, 1, "order"),
+        ] {
+            assert_ne!(id, other.id);
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_known_event_never_changes() {
+        // A changed derivation would make every re-publication look new to every ledger.
+        assert_eq!(
+            shipped(1, 1, "fulfilment").id.to_string(),
+            "384468c4-c753-5af8-ad6f-a79de91e0d07"
+        );
+    }
+}

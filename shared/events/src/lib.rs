@@ -1,0 +1,13 @@
+#![doc = include_str!("../README.md")]
+
+mod envelope;
+mod event_type;
+pub mod header;
+mod payload;
+
+pub use envelope::{Envelope, Origin};
+pub use event_type::{EventType, UnknownEventType};
+pub use payload::{
+    Event, FulfilmentRejected, FulfilmentShipped, Line, OrderPlaced, PaymentCaptured,
+    PaymentDeclined,
+};

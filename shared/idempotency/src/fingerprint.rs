@@ -1,0 +1,146 @@
+//! Telling "the same request again" from "another request under the same key".
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// SHA-256 of a body in canonical form: members sorted, no insignificant space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentHash([u8; 32]);
+
+/// SHA-256 over method, path and content, salted per principal: the same order of two merchants
+/// has two fingerprints, so a leaked table tells nothing about who bought the same as whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint([u8; 32]);
+
+impl ContentHash {
+    pub fn of(body: &Value) -> Self {
+        Self(Sha256::digest(canonical(body)).into())
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Fingerprint {
+    pub fn of(salt: &[u8], method: &str, path: &str, content: &ContentHash) -> Self {
+        Self(hash_parts(&[salt, method.as_bytes(), path.as_bytes(), &content.0]))
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+pub(crate) fn lock_id(parts: &[&str]) -> i64 {
+    let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+    let hash = hash_parts(&parts);
+    i64::from_be_bytes([
+        hash[0], hash[1], hash[2], hash[3], hash[4], hash[5], hash[6], hash[7],
+    ])
+}
+
+/// Each part goes in with its length, so that no two lists of parts run into each other.
+fn hash_parts(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().into()
+}
+
+/// The one spelling of a JSON value. `serde_json` keeps members in a sorted map and prints without
+/// space, which is all that is needed; a test holds it to that.
+fn canonical(value: &Value) -> String {
+    value.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, json};
+
+    use super::*;
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "\\PC{0,12}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::btree_map("\\PC{0,6}", inner, 0..5)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// Another spelling of the same value: members reversed, space everywhere.
+    fn respell(value: &Value) -> String {
+        match value {
+            Value::Array(items) => {
+                let items: Vec<String> = items.iter().map(respell).collect();
+                format!("[ {} ]", items.join(" ,\n"))
+            }
+            Value::Object(members) => {
+                let members: Vec<String> = members
+                    .iter()
+                    .rev()
+                    .map(|(name, value)| format!("{}\t: {}", json!(name), respell(value)))
+                    .collect();
+                format!("{{ {} }}", members.join(" , "))
+            }
+            leaf => leaf.to_string(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn spelling_does_not_matter(value in any_json()) {
+            let respelled: Value = serde_json::from_str(&respell(&value)).unwrap();
+            prop_assert_eq!(ContentHash::of(&value), ContentHash::of(&respelled));
+        }
+
+        #[test]
+        fn another_value_is_another_hash(a in any_json(), b in any_json()) {
+            prop_assert_eq!(a == b, ContentHash::of(&a) == ContentHash::of(&b));
+        }
+
+        #[test]
+        fn the_canonical_form_is_a_fixed_point(value in any_json()) {
+            let once = canonical(&value);
+            let again = canonical(&serde_json::from_str(&once).unwrap());
+            prop_assert_eq!(once, again);
+        }
+
+        #[test]
+        fn every_part_of_a_request_counts(salt in any::<[u8; 4]>(), path in "/[a-z]{1,8}") {
+            let content = ContentHash::of(&json!({"a": 1}));
+            let print = Fingerprint::of(&salt, "POST", &path, &content);
+            let other_content = ContentHash::of(&json!({"a": 2}));
+            let longer = format!("{path}x");
+            let other_salt = [salt.as_slice(), &[0]].concat();
+            for other in [
+                Fingerprint::of(&other_salt, "POST", &path, &content),
+                Fingerprint::of(&salt, "PUT", &path, &content),
+                Fingerprint::of(&salt, "POST", &longer, &content),
+                Fingerprint::of(&salt, "POST", &path, &other_content),
+            ] {
+                prop_assert_ne!(print, other);
+            }
+        }
+    }
+
+    #[test]
+    fn members_are_sorted_and_space_is_gone() {
+        let mut members = Map::new();
+        members.insert("b".to_owned(), json!([1, {"z": 0, "y": "x y"}]));
+        members.insert("a".to_owned(), json!(null));
+        let text = canonical(&Value::Object(members));
+        assert_eq!(text, r#"{"a":null,"b":[1,{"y":"x y","z":0}]}"#);
+    }
+}

@@ -1,0 +1,64 @@
+//! Between the headers of axum and the rest of this crate.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+
+use crate::{Key, MalformedKey, StoredResponse};
+
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Present, and `true`, on an answer that was given before.
+pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// The key of a request that must have exactly one.
+pub fn key(headers: &HeaderMap) -> Result<Key, MalformedKey> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let value = values.next().ok_or(MalformedKey::Missing)?;
+    if values.next().is_some() {
+        return Err(MalformedKey::Repeated);
+    }
+    Key::parse(value.to_str().map_err(|_| MalformedKey::Character)?)
+}
+
+/// The answer, as it is given for the first time.
+pub fn response(stored: StoredResponse) -> Response {
+    let mut response = Response::new(Body::from(stored.body));
+    *response.status_mut() =
+        StatusCode::from_u16(stored.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in stored.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// The same answer again, marked as such.
+pub fn replay(stored: StoredResponse) -> Response {
+    let mut response = response(stored);
+    let headers = response.headers_mut();
+    headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_exactly_one_key() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(key(&headers), Err(MalformedKey::Missing));
+        headers.append(IDEMPOTENCY_KEY, HeaderValue::from_static("\"k-1\""));
+        assert_eq!(key(&headers).unwrap().as_str(), "k-1");
+        headers.append(IDEMPOTENCY_KEY, HeaderValue::from_static("k-1"));
+        assert_eq!(key(&headers), Err(MalformedKey::Repeated));
+    }
+
+    #[test]
+    fn bytes_outside_ascii_are_malformed_and_not_a_panic() {
+        let mut headers = HeaderMap::new();
+        headers.append(IDEMPOTENCY_KEY, HeaderValue::from_bytes(b"k\xff").unwrap());
+        assert_eq!(key(&headers), Err(MalformedKey::Character));
+    }
+}

@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+
+mod fingerprint;
+pub mod http;
+mod key;
+mod policy;
+mod response;
+pub mod store;
+
+pub use fingerprint::{ContentHash, Fingerprint};
+pub use key::{Key, MalformedKey};
+pub use policy::Policy;
+pub use response::StoredResponse;
+
+/// What a key belongs to: two principals, or two routes, never collide.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'a> {
+    pub principal_id: &'a str,
+    /// Method and route template, such as `POST /orders`.
+    pub route: &'a str,
+    pub key: &'a Key,
+}
+
+impl Scope<'_> {
+    /// The name of the advisory lock that one request at a time holds for this key. Two keys may
+    /// share one by chance; then one of them is told to come back, which is harmless.
+    pub fn lock_id(&self) -> i64 {
+        fingerprint::lock_id(&[self.principal_id, self.route, self.key.as_str()])
+    }
+}

@@ -1,0 +1,90 @@
+//! Who publishes what: each shard belongs to the relay that holds its advisory lock.
+//!
+//! Locks belong to a database session, so a relay that dies gives its shards up without anybody
+//! noticing it first. Relays that are present share the shards evenly.
+
+use sqlx::PgConnection;
+
+/// Number of shards: the most relays of one service that can publish side by side.
+pub const SHARDS: i16 = 16;
+
+/// First half of every lock's name; `"outb"` in ASCII, to stay clear of other users.
+const LOCK_CLASS: i32 = 0x6f75_7462;
+/// Second half of the shared lock that every relay holds to be counted.
+const PRESENCE: i32 = 1_000;
+
+/// Says "I am here", once per session, so that [`rebalance`] can count the relays.
+pub(crate) async fn join(connection: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::query_scalar!("select pg_advisory_lock_shared($1, $2)", LOCK_CLASS, PRESENCE)
+        .fetch_one(connection)
+        .await?;
+    Ok(())
+}
+
+/// Takes free shards up to this relay's fair share, gives up what is above it, and returns what it
+/// now owns. Only between batches: an event in flight must not change hands.
+pub(crate) async fn rebalance(
+    connection: &mut PgConnection,
+    mut owned: Vec<i16>,
+) -> sqlx::Result<Vec<i16>> {
+    let relays = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from pg_locks
+           where locktype = 'advisory' and granted and mode = 'ShareLock'
+             and database = (select oid from pg_database where datname = current_database())
+             and classid::bigint = $1 and objid::bigint = $2"#,
+        i64::from(LOCK_CLASS),
+        i64::from(PRESENCE),
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    let share = fair_share(relays);
+    while owned.len() > share {
+        let Some(shard) = owned.pop() else { break };
+        unlock(connection, shard).await?;
+    }
+    for shard in 0..SHARDS {
+        if owned.len() >= share {
+            break;
+        }
+        if !owned.contains(&shard) && try_lock(connection, shard).await? {
+            owned.push(shard);
+        }
+    }
+    Ok(owned)
+}
+
+fn fair_share(relays: i64) -> usize {
+    let relays = usize::try_from(relays).unwrap_or(1).max(1);
+    (SHARDS as usize).div_ceil(relays)
+}
+
+async fn try_lock(connection: &mut PgConnection, shard: i16) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select pg_try_advisory_lock($1, $2) as "locked!""#,
+        LOCK_CLASS,
+        i32::from(shard)
+    )
+    .fetch_one(connection)
+    .await
+}
+
+async fn unlock(connection: &mut PgConnection, shard: i16) -> sqlx::Result<()> {
+    sqlx::query_scalar!("select pg_advisory_unlock($1, $2)", LOCK_CLASS, i32::from(shard))
+        .fetch_one(connection)
+        .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_of_relays_covers_all_shards() {
+        for relays in 1..=40 {
+            let covered = fair_share(relays) * usize::try_from(relays).unwrap();
+            assert!(covered >= SHARDS as usize, "{relays} relays");
+        }
+        assert_eq!(fair_share(0), SHARDS as usize);
+    }
+}

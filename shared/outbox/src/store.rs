@@ -1,0 +1,52 @@
+//! The relay's side of the table.
+
+use chrono::{DateTime, Utc};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// One unpublished event.
+pub(crate) struct Row {
+    pub(crate) id: i64,
+    pub(crate) event_id: Uuid,
+    pub(crate) event_type: String,
+    pub(crate) source: String,
+    pub(crate) subject: Uuid,
+    pub(crate) correlation_id: String,
+    pub(crate) traceparent: Option<String>,
+    pub(crate) payload: String,
+    pub(crate) created_at: DateTime<Utc>,
+}
+
+/// The oldest rows of these shards that nobody has marked, late committers included: no cursor.
+pub(crate) async fn unpublished(
+    connection: &mut PgConnection,
+    shards: &[i16],
+    batch_max: i64,
+) -> sqlx::Result<Vec<Row>> {
+    sqlx::query_as!(
+        Row,
+        "select id, event_id, event_type, source, subject, correlation_id, traceparent, payload,
+                created_at
+         from outbox
+         where published_at is null and shard = any($1)
+         order by id
+         limit $2",
+        shards,
+        batch_max
+    )
+    .fetch_all(connection)
+    .await
+}
+
+pub(crate) async fn mark_published(
+    connection: &mut PgConnection,
+    ids: &[i64],
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update outbox set published_at = now() where id = any($1)",
+        ids
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

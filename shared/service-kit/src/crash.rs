@@ -1,0 +1,109 @@
+//! Named points between two durable steps, where a test can have the process killed.
+//!
+//! Only with the feature `crash-points`. Then `CRASH_POINTS=name[:hits][,…]` arms points at start,
+//! and `POST /admin/crash-points` arms them in a running process. An armed point kills the process
+//! with SIGKILL on its n-th hit: no destructor, no flush, no goodbye.
+
+use std::future::Future;
+use std::time::Duration;
+
+/// How long [`during`] lets the work go on before it kills, so that a request has left the process.
+pub const IN_FLIGHT_MS: u64 = 50;
+
+/// The process dies here if the point is armed. Free when the feature is off.
+#[inline]
+pub fn point(name: &'static str) {
+    #[cfg(feature = "crash-points")]
+    armed::hit(name);
+    #[cfg(not(feature = "crash-points"))]
+    let _ = name;
+}
+
+/// Like [`point`], but in the middle of `work`: after [`IN_FLIGHT_MS`], if it is still going on.
+pub async fn during<F: Future>(name: &'static str, work: F) -> F::Output {
+    tokio::pin!(work);
+    if cfg!(feature = "crash-points") && is_armed(name) {
+        let pause = tokio::time::sleep(Duration::from_millis(IN_FLIGHT_MS));
+        tokio::select! {
+            output = &mut work => return output,
+            () = pause => point(name),
+        }
+    }
+    work.await
+}
+
+#[cfg(feature = "crash-points")]
+pub use armed::{arm, arm_from_env, is_armed, list};
+
+#[cfg(not(feature = "crash-points"))]
+fn is_armed(_: &str) -> bool {
+    false
+}
+
+#[cfg(feature = "crash-points")]
+mod armed {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    use anyhow::Context as _;
+    use rustix::process::{Signal, getpid, kill_process};
+
+    const ENV: &str = "CRASH_POINTS";
+
+    /// Name → hits left until it fires.
+    static POINTS: Mutex<BTreeMap<String, u32>> = Mutex::new(BTreeMap::new());
+    /// Spares the lock while nothing is armed.
+    static ANY: AtomicBool = AtomicBool::new(false);
+
+    fn points() -> MutexGuard<'static, BTreeMap<String, u32>> {
+        POINTS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fires on the `hits`-th pass; 1 is the next one.
+    pub fn arm(name: &str, hits: u32) {
+        points().insert(name.to_owned(), hits.max(1));
+        ANY.store(true, Ordering::Release);
+    }
+
+    pub fn arm_from_env() -> anyhow::Result<()> {
+        let Ok(spec) = std::env::var(ENV) else {
+            return Ok(());
+        };
+        for entry in spec.split(',').filter(|entry| !entry.is_empty()) {
+            let (name, hits) = entry.split_once(':').unwrap_or((entry, "1"));
+            let hits = hits.parse().with_context(|| format!("{ENV}: bad hit count in {entry:?}"))?;
+            arm(name, hits);
+        }
+        Ok(())
+    }
+
+    pub fn is_armed(name: &str) -> bool {
+        ANY.load(Ordering::Acquire) && points().contains_key(name)
+    }
+
+    pub fn list() -> BTreeMap<String, u32> {
+        points().clone()
+    }
+
+    pub(super) fn hit(name: &'static str) {
+        if !ANY.load(Ordering::Acquire) {
+            return;
+        }
+        let fires = match points().get_mut(name) {
+            Some(left) => {
+                *left -= 1;
+                *left == 0
+            }
+            None => false,
+        };
+        if fires {
+            tracing::error!(point = name, "crash point reached: killing this process");
+            let _ = kill_process(getpid(), Signal::KILL);
+            // The signal is on its way; nothing more may run meanwhile.
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The outside of every service: health, readiness, metrics, and the layers around all routes.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Router, middleware};
+use sqlx::PgPool;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::limit::RequestBodyLimitLayer;
+
+use crate::Problem;
+
+/// Largest request body; an order of the maximum number of items is well below it.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Longest time the readiness probe waits for the database.
+const READY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Adds `/healthz`, `/readyz`, `/metrics` and the layers that every service has.
+pub fn finish(routes: Router, pool: PgPool) -> Router {
+    let routes = routes
+        .route("/healthz", get(async || "alive\n"))
+        .route("/readyz", get(ready).with_state(pool))
+        .route("/metrics", get(metrics))
+        .fallback(async || not_found())
+        .method_not_allowed_fallback(async || method_not_allowed());
+    #[cfg(feature = "crash-points")]
+    let routes = routes.merge(crate::http::admin::routes());
+    routes
+        .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
+        .layer(CatchPanicLayer::custom(|_| Problem::internal().into_response()))
+        .layer(middleware::from_fn(telemetry::http::observe))
+}
+
+/// Serves until shutdown, then lets open requests finish.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    axum::serve(listener, router)
+        .with_graceful_shutdown(shutdown.cancelled_owned())
+        .await?;
+    Ok(())
+}
+
+/// Liveness stays on without a database; readiness does not: a balancer should look elsewhere.
+async fn ready(State(pool): State<PgPool>) -> Response {
+    let probe = sqlx::query("select 1").execute(&pool);
+    match tokio::time::timeout(READY_TIMEOUT, probe).await {
+        Ok(Ok(_)) => "ready\n".into_response(),
+        _ => Problem::unavailable(READY_TIMEOUT).into_response(),
+    }
+}
+
+async fn metrics() -> impl IntoResponse {
+    let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
+    (content_type, telemetry::metric::render())
+}
+
+fn not_found() -> Problem {
+    let detail = "There is nothing at this URL. See /openapi.json for what there is.";
+    Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
+}
+
+fn method_not_allowed() -> Problem {
+    let detail = "This URL does not take that method; the Allow header lists those it takes.";
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+}
+
+#[cfg(feature = "crash-points")]
+mod admin {
+    use axum::routing::get;
+    use axum::{Json, Router};
+    use serde::Deserialize;
+
+    use crate::crash;
+
+    #[derive(Deserialize)]
+    struct Arm {
+        name: String,
+        #[serde(default = "next_hit")]
+        hits: u32,
+    }
+
+    fn next_hit() -> u32 {
+        1
+    }
+
+    pub(super) fn routes() -> Router {
+        let list = async || Json(crash::list());
+        let arm = async |Json(arm): Json<Arm>| {
+            crash::arm(&arm.name, arm.hits);
+            Json(crash::list())
+        };
+        Router::new().route("/admin/crash-points", get(list).post(arm))
+    }
+}

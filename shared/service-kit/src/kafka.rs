@@ -1,0 +1,15 @@
+//! Where the broker is. What a producer or consumer must be set to stands in `outbox` and `inbox`.
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Bootstrap servers, comma separated.
+    #[arg(long, env = "KAFKA_BROKERS", default_value = "127.0.0.1:9092")]
+    pub kafka_brokers: String,
+    /// The one topic, keyed by order id.
+    #[arg(long, env = "KAFKA_TOPIC", default_value = "order-events")]
+    pub kafka_topic: String,
+    /// How long the broker may hold a fetch that has nothing to return. Lower it for the embedded
+    /// broker, which always waits this out.
+    #[arg(long, env = "KAFKA_FETCH_WAIT_MAX_MS", default_value_t = 500)]
+    pub kafka_fetch_wait_max_ms: u32,
+}

@@ -1,0 +1,16 @@
+#![doc = include_str!("../README.md")]
+
+pub mod backoff;
+pub mod crash;
+pub mod database;
+pub mod http;
+pub mod kafka;
+pub mod migration;
+pub mod problem;
+pub mod program;
+pub mod retry_after;
+pub mod workers;
+
+pub use backoff::Backoff;
+pub use problem::Problem;
+pub use workers::Workers;

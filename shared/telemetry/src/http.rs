@@ -1,0 +1,56 @@
+//! One axum middleware: correlation id, server span, request metrics and the log line.
+
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use crate::{Context, Kind, Span, metric};
+
+pub const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
+pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Wrap it around all routes (`axum::middleware::from_fn(telemetry::http::observe)`).
+pub async fn observe(request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let method = request.method().clone();
+    let route = match request.extensions().get::<MatchedPath>() {
+        Some(path) => path.as_str().to_owned(),
+        None => "unmatched".to_owned(),
+    };
+    let parent = text(request.headers(), &TRACEPARENT);
+    let mut span = Span::start(format!("{method} {route}"), Kind::Server, parent);
+    let context = Context::new(text(request.headers(), &CORRELATION_ID), span.traceparent());
+    span.set("http.request.method", || method.to_string());
+    span.set("http.route", || route.clone());
+    span.set("correlation_id", || context.correlation_id.to_string());
+
+    let correlation_id = context.correlation_id.clone();
+    let mut response = context.scope(next.run(request)).await;
+
+    let status = response.status();
+    span.set("http.response.status_code", || i64::from(status.as_u16()));
+    if status.is_server_error() {
+        span.fail(status.to_string());
+        tracing::warn!(%method, route, status = status.as_u16(), %correlation_id, "request failed");
+    } else {
+        tracing::debug!(%method, route, status = status.as_u16(), %correlation_id, "request");
+    }
+    let labels = [
+        ("method", method.to_string()),
+        ("route", route),
+        ("status", status.as_str().to_owned()),
+    ];
+    metrics::counter!(metric::HTTP_REQUESTS, &labels).increment(1);
+    metrics::histogram!(metric::HTTP_DURATION, &labels).record(started.elapsed());
+    if let Ok(value) = HeaderValue::from_str(&correlation_id) {
+        response.headers_mut().insert(CORRELATION_ID, value);
+    }
+    response
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
