@@ -1,0 +1,117 @@
+//! What the chapters share: the running system, the orders placed so far, and how things are told.
+
+use anyhow::ensure;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::client::{Answer, Client, psp};
+use crate::service::Service;
+use crate::system::System;
+
+pub(super) const API_KEY: &str = "demo-key-acme";
+
+pub(super) struct Story<'a> {
+    pub(super) system: &'a System,
+    pub(super) client: Client,
+    /// The provider's own database: the only witness of what was charged.
+    pub(super) psp: PgPool,
+    pub(super) payment: PgPool,
+    orders: Vec<(String, Uuid)>,
+    chapter: u32,
+}
+
+/// An order of an earlier chapter that a later one comes back to.
+pub(super) struct Placed {
+    pub(super) key: String,
+    pub(super) body: String,
+    pub(super) answer: Answer,
+}
+
+impl<'a> Story<'a> {
+    pub(super) async fn open(system: &'a System) -> anyhow::Result<Self> {
+        Ok(Self {
+            system,
+            client: Client::new(system.url(Service::Order), API_KEY)?,
+            psp: psp::connect(system.database_url(Service::Psp)).await?,
+            payment: psp::connect(system.database_url(Service::Payment)).await?,
+            orders: Vec::new(),
+            chapter: 0,
+        })
+    }
+
+    pub(super) fn chapter(&mut self, title: &str) {
+        self.chapter += 1;
+        println!("\n━━ {}. {title}", self.chapter);
+    }
+
+    /// Every order of the story is named here, so that the last chapter looks for it in the books.
+    pub(super) fn remember(&mut self, what: &str, id: Uuid) {
+        self.orders.push((what.to_owned(), id));
+    }
+
+    pub(super) fn orders(&self) -> &[(String, Uuid)] {
+        &self.orders
+    }
+
+    pub(super) fn show_request(&self, key: &str, body: &str) {
+        println!(
+            "   $ curl -i {}/orders -H 'Authorization: Bearer {API_KEY}' \\",
+            self.client.order_url()
+        );
+        println!("          -H 'Idempotency-Key: {key}' -d '{body}'");
+    }
+
+    /// Sends under the key until there is a final answer, and shows both.
+    pub(super) async fn send(&self, key: &str, body: &str) -> anyhow::Result<Answer> {
+        self.show_request(key, body);
+        let answer = self.client.place(key, body).await?;
+        show_answer(&answer);
+        Ok(answer)
+    }
+
+    /// Places a new order that must be accepted.
+    pub(super) async fn place(
+        &mut self,
+        what: &str,
+        key: &str,
+        body: &str,
+    ) -> anyhow::Result<(Answer, Uuid)> {
+        let answer = self.send(key, body).await?;
+        ensure!(
+            answer.status == 201 && !answer.replayed,
+            "a new order was answered {}",
+            answer.summary()
+        );
+        let id = answer.order_id()?;
+        self.remember(what, id);
+        Ok((answer, id))
+    }
+
+    /// Physical charges of one order, shown as the query anybody can repeat.
+    pub(super) async fn show_charges(&self, id: Uuid) -> anyhow::Result<i64> {
+        let count = psp::charges_per_order(&self.psp, &[id])
+            .await?
+            .get(&id)
+            .copied()
+            .unwrap_or_default();
+        println!("   psp=# select count(*) from charges where reference = '{id}';  →  {count}");
+        Ok(count)
+    }
+}
+
+pub(super) fn show_answer(answer: &Answer) {
+    println!(
+        "   ← {}{}",
+        answer.status,
+        if answer.replayed {
+            "  Idempotent-Replayed: true"
+        } else {
+            ""
+        }
+    );
+    println!("     {}", answer.body);
+}
+
+pub(super) fn say(text: &str) {
+    println!("   {text}");
+}

@@ -1,0 +1,136 @@
+//! The machine's own limit: pgbench running the order service's very intake statement, one order per
+//! commit, against a scratch database in the same cluster. What the service makes of it is a ratio.
+
+mod script;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail, ensure};
+use tokio::process::Command;
+
+use super::report::Limit;
+use super::target::Target;
+use super::usage::Meters;
+use crate::binaries::{self, Binaries};
+use crate::postgres::database;
+use crate::service::Service;
+
+/// Debian keeps the server's programs here, one directory per version.
+const PACKAGE_DIR: &str = "/usr/lib/postgresql";
+
+/// Runs it in a database of its own that is gone afterwards, whatever happened.
+pub(super) async fn run(target: &Target, clients: usize, seconds: u64) -> anyhow::Result<Limit> {
+    let order_url = target.database_url(Service::Order);
+    let name = scratch_name(order_url)?;
+    database::drop_now(order_url, &name).await?;
+    database::create(order_url, &name).await?;
+    let measured = measure(target, &database::url(order_url, &name)?, clients, seconds).await;
+    let dropped = database::drop_now(order_url, &name).await;
+    let limit = measured?;
+    dropped?;
+    Ok(limit)
+}
+
+async fn measure(
+    target: &Target,
+    database_url: &str,
+    clients: usize,
+    seconds: u64,
+) -> anyhow::Result<Limit> {
+    migrate(database_url).await?;
+    let script = tempfile::NamedTempFile::new().context("making a file for the pgbench script")?;
+    std::fs::write(script.path(), script::intake()?).context("writing the pgbench script")?;
+    let mut meters = Meters::default();
+    meters.sample(&target.pids());
+    let output = Command::new(program()?)
+        // -n: nothing to vacuum, these are not pgbench's own tables. -j 1: one thread, as ours.
+        .args(["-n", "-M", "prepared", "-j", "1"])
+        .args(["-c", &clients.to_string(), "-T", &seconds.to_string()])
+        .arg("-f")
+        .arg(script.path())
+        .arg(database_url)
+        .output()
+        .await
+        .context("running pgbench")?;
+    meters.sample(&target.pids());
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        bail!(
+            "pgbench failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let cpu_s = meters
+        .bill()
+        .iter()
+        .find(|usage| usage.name == "postgres")
+        .map_or(0.0, |usage| usage.cpu_s);
+    Ok(Limit {
+        clients,
+        tps: figure(&text, "tps = ")?,
+        latency_ms: figure(&text, "latency average = ")?,
+        cpu_s,
+        seconds,
+    })
+}
+
+async fn migrate(database_url: &str) -> anyhow::Result<()> {
+    let order = Binaries::locate(None)?.path(Service::Order.name())?;
+    let output = Command::new(order)
+        .arg("migrate")
+        .env("DATABASE_URL", database_url)
+        .output()
+        .await
+        .context("running the order service's migrations")?;
+    ensure!(
+        output.status.success(),
+        "migrating the scratch database failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
+
+fn scratch_name(order_url: &str) -> anyhow::Result<String> {
+    let url = reqwest::Url::parse(order_url).context("the order database's URL cannot be read")?;
+    let name = url.path().trim_start_matches('/');
+    ensure!(
+        !name.is_empty(),
+        "the order database's URL names no database"
+    );
+    Ok(format!("{name}_limit"))
+}
+
+/// The server's own package first: `pgbench` in PATH may be a wrapper of another version.
+fn program() -> anyhow::Result<PathBuf> {
+    let packages = std::fs::read_dir(PACKAGE_DIR)
+        .into_iter()
+        .flatten()
+        .flatten();
+    let newest = packages
+        .map(|entry| entry.path().join("bin/pgbench"))
+        .filter(|path| path.is_file())
+        .max();
+    newest
+        .or_else(|| binaries::in_path("pgbench"))
+        .context("pgbench is not installed (--no-pgbench leaves it out)")
+}
+
+/// The number after a label in pgbench's report.
+fn figure(text: &str, label: &str) -> anyhow::Result<f64> {
+    text.split_once(label)
+        .and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok())
+        .with_context(|| format!("no \"{label}\" in pgbench's report: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_read_from_the_report_of_pgbench() {
+        let text = "latency average = 8.005 ms\ninitial connection time = 4 ms\ntps = 3997.4 (without initial connection time)\n";
+        assert_eq!(figure(text, "tps = ").unwrap(), 3997.4);
+        assert_eq!(figure(text, "latency average = ").unwrap(), 8.005);
+        assert!(figure("", "tps = ").is_err());
+    }
+}

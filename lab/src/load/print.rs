@@ -1,0 +1,171 @@
+//! The report as text.
+
+mod backlog;
+
+use std::fmt::Write;
+
+use super::percentiles::Percentiles;
+use super::report::{Drain, Report};
+use super::usage::Usage;
+
+/// The whole report for a person.
+pub(super) fn text(report: &Report) -> String {
+    let mut out = String::new();
+    // Writing into a String cannot fail.
+    let _ = write_all(&mut out, report);
+    out
+}
+
+fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
+    writeln!(out, "\n{}", report.drive)?;
+    writeln!(
+        out,
+        "  accepted {:>9}   {:>9.1} /s",
+        report.accepted, report.accepted_per_s
+    )?;
+    writeln!(
+        out,
+        "  shipped  {:>9}   {:>9.1} /s   (first request to last shipment)",
+        report.shipped, report.shipped_per_s
+    )?;
+    writeln!(
+        out,
+        "\n  {:<22} {:>9} {:>9} {:>9} {:>9}",
+        "milliseconds", "p50", "p95", "p99", "max"
+    )?;
+    write_percentiles(out, "answer", &report.answer)?;
+    write_percentiles(out, "answer to a repeat", &report.replay)?;
+    write_percentiles(out, "request to shipped", &report.request_to_shipped)?;
+    write_percentiles(out, "generator was late by", &report.generator_late)?;
+    write_counts(out, report)?;
+    backlog::write(out, &report.backlog)?;
+    if let Some(drain) = &report.drain {
+        write_drain(out, drain)?;
+    }
+    write_usage(out, "\n  process", &report.usage, report.accepted)?;
+    write_limit(out, report)?;
+    let books = &report.books;
+    writeln!(
+        out,
+        "\n  PSP's books: {} orders with exactly 1 charge, {} with 0, {} with more",
+        books.charged_once, books.not_charged, books.charged_more_than_once
+    )
+}
+
+fn write_percentiles(out: &mut String, name: &str, percentiles: &Percentiles) -> std::fmt::Result {
+    if percentiles.count == 0 {
+        return Ok(());
+    }
+    let Percentiles {
+        p50_ms,
+        p95_ms,
+        p99_ms,
+        max_ms,
+        ..
+    } = percentiles;
+    writeln!(
+        out,
+        "  {name:<22} {p50_ms:>9.1} {p95_ms:>9.1} {p99_ms:>9.1} {max_ms:>9.1}"
+    )
+}
+
+fn write_counts(out: &mut String, report: &Report) -> std::fmt::Result {
+    let counts = &report.counts;
+    writeln!(
+        out,
+        "\n  of {} orders sent: {} retried, {} sent twice at once, {} hung up on ({} of them found done)",
+        counts.sent, counts.retried, counts.duplicated, counts.hung_up, counts.hung_up_found_done
+    )?;
+    writeln!(
+        out,
+        "  put off: {} key in flight, {} turned away, {} connection errors",
+        counts.in_flight, counts.turned_away, counts.connection_errors
+    )?;
+    match &report.first_trouble {
+        Some(trouble) => writeln!(out, "  first trouble: {trouble}"),
+        None => Ok(()),
+    }
+}
+
+fn write_drain(out: &mut String, drain: &Drain) -> std::fmt::Result {
+    writeln!(
+        out,
+        "\n  backlog of {} orders worked off in {:.1} s after payment came back: {:.1} /s",
+        drain.orders, drain.seconds, drain.orders_per_s
+    )?;
+    writeln!(
+        out,
+        "  {:<18} {:>16} {:>16}",
+        "peak memory, MiB", "before the drain", "after it"
+    )?;
+    for after in &drain.after {
+        let before = drain.before.iter().find(|usage| usage.name == after.name);
+        let before = before.map_or_else(
+            || "–".to_owned(),
+            |usage| format!("{:.1}", usage.peak_rss_mib),
+        );
+        writeln!(
+            out,
+            "  {:<18} {before:>16} {:>16.1}",
+            after.name, after.peak_rss_mib
+        )?;
+    }
+    Ok(())
+}
+
+fn write_usage(out: &mut String, title: &str, usage: &[Usage], orders: u64) -> std::fmt::Result {
+    writeln!(
+        out,
+        "{title:<20} {:>8} {:>14} {:>16}",
+        "CPU s", "CPU µs/order", "peak memory MiB"
+    )?;
+    let per_order = |cpu_s: f64| cpu_s * 1e6 / orders.max(1) as f64;
+    for Usage {
+        name,
+        cpu_s,
+        peak_rss_mib,
+    } in usage
+    {
+        writeln!(
+            out,
+            "  {name:<17} {cpu_s:>8.2} {:>14.0} {peak_rss_mib:>16.1}",
+            per_order(*cpu_s)
+        )?;
+    }
+    let sum: f64 = usage.iter().map(|usage| usage.cpu_s).sum();
+    writeln!(out, "  {:<17} {sum:>8.2} {:>14.0}", "all", per_order(sum))
+}
+
+fn write_limit(out: &mut String, report: &Report) -> std::fmt::Result {
+    let (Some(limit), Some((intake, shipped))) = (&report.limit, report.ratios()) else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "\n  pgbench, the intake SQL alone, {} clients: {:.1} /s, {:.1} ms",
+        limit.clients, limit.tps, limit.latency_ms
+    )?;
+    writeln!(
+        out,
+        "  accepted ÷ pgbench {intake:.2}    shipped ÷ pgbench {shipped:.2}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::report::tests::sound;
+
+    #[test]
+    fn the_text_names_the_books_and_both_ratios() {
+        let text = text(&sound());
+        assert!(
+            text.contains("100 orders with exactly 1 charge, 0 with 0, 0 with more"),
+            "{text}"
+        );
+        assert!(
+            text.contains("accepted ÷ pgbench 0.50    shipped ÷ pgbench 0.25"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! What the run cost: CPU time and memory of every process, read from /proc once a second, so that a
+//! process that dies during the run is still on the bill.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde::Serialize;
+
+/// Linux reports process times in hundredths of a second, on every architecture (USER_HZ).
+const TICKS_PER_S: f64 = 100.0;
+/// The process whose children belong to it: Postgres runs one process per connection.
+const POSTGRES: &str = "postgres";
+/// The generator's own line on the bill.
+const LAB: &str = "lab (generator)";
+
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Usage {
+    pub(super) name: String,
+    pub(super) cpu_s: f64,
+    pub(super) peak_rss_mib: f64,
+}
+
+/// CPU ticks at the first and the last sample of one process, and the most memory it ever held.
+struct Meter {
+    first_ticks: u64,
+    last_ticks: u64,
+    peak_kib: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Meters {
+    meters: BTreeMap<(String, u32), Meter>,
+}
+
+impl Meters {
+    /// One look at everything. `pids` may change between samples when services are restarted.
+    pub(super) fn sample(&mut self, pids: &[(String, u32)]) {
+        for (name, pid) in pids {
+            let sample = if name == POSTGRES {
+                sample_family(*pid)
+            } else {
+                sample_process(*pid)
+            };
+            self.note(name, *pid, sample);
+        }
+        let own = std::process::id();
+        self.note(LAB, own, sample_process(own));
+    }
+
+    fn note(&mut self, name: &str, pid: u32, sample: Option<(u64, u64)>) {
+        let Some((ticks, kib)) = sample else { return };
+        let meter = self.meters.entry((name.to_owned(), pid)).or_insert(Meter {
+            first_ticks: ticks,
+            last_ticks: ticks,
+            peak_kib: kib,
+        });
+        // A backend's last moments may be counted twice for one sample, never taken back.
+        meter.last_ticks = meter.last_ticks.max(ticks);
+        meter.peak_kib = meter.peak_kib.max(kib);
+    }
+
+    /// One line per name; incarnations of one service are added up, their memory is not.
+    pub(super) fn bill(&self) -> Vec<Usage> {
+        let mut bill: Vec<Usage> = Vec::new();
+        for ((name, _), meter) in &self.meters {
+            let cpu_s = (meter.last_ticks - meter.first_ticks) as f64 / TICKS_PER_S;
+            let peak_rss_mib = meter.peak_kib as f64 / 1024.0;
+            match bill.last_mut().filter(|line| line.name == *name) {
+                Some(line) => {
+                    line.cpu_s += cpu_s;
+                    line.peak_rss_mib = line.peak_rss_mib.max(peak_rss_mib);
+                }
+                None => bill.push(Usage {
+                    name: name.clone(),
+                    cpu_s,
+                    peak_rss_mib,
+                }),
+            }
+        }
+        bill
+    }
+}
+
+/// Ticks and the peak resident size that the kernel itself remembers.
+fn sample_process(pid: u32) -> Option<(u64, u64)> {
+    let times = Times::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    Some((times.own, field_kib(&status, "VmHWM:")))
+}
+
+/// Postgres as a whole: the postmaster, the children it has already buried, and the living ones.
+/// Shared buffers are mapped into each of them, so of shared memory only the largest view counts.
+fn sample_family(postmaster: u32) -> Option<(u64, u64)> {
+    let times = Times::parse(&fs::read_to_string(format!("/proc/{postmaster}/stat")).ok()?)?;
+    let mut ticks = times.own + times.buried_children;
+    let (mut private_kib, mut shared_kib) = (0, 0);
+    for entry in fs::read_dir("/proc").ok()?.flatten() {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        let Some(stat) = fs::read_to_string(entry.path().join("stat"))
+            .ok()
+            .as_deref()
+            .and_then(Times::parse)
+        else {
+            continue;
+        };
+        if pid != postmaster && stat.parent != postmaster {
+            continue;
+        }
+        if pid != postmaster {
+            ticks += stat.own;
+        }
+        let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+        private_kib += field_kib(&status, "RssAnon:");
+        shared_kib =
+            shared_kib.max(field_kib(&status, "RssShmem:") + field_kib(&status, "RssFile:"));
+    }
+    Some((ticks, private_kib + shared_kib))
+}
+
+struct Times {
+    parent: u32,
+    own: u64,
+    buried_children: u64,
+}
+
+impl Times {
+    /// The command in parentheses may hold spaces and parentheses itself: count fields after the last.
+    fn parse(stat: &str) -> Option<Self> {
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
+        Some(Self {
+            parent: fields.get(1)?.parse().ok()?,
+            own: ticks(11)? + ticks(12)?,
+            buried_children: ticks(13)? + ticks(14)?,
+        })
+    }
+}
+
+fn field_kib(status: &str, field: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    line.and_then(|value| value.split_whitespace().next()?.parse().ok())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_found_behind_a_command_with_spaces_and_parentheses() {
+        let times = Times::parse("7 (a b) c) S 3 7 7 0 -1 0 1 2 3 4 50 6 70 8 20 0").unwrap();
+        assert_eq!(
+            (times.parent, times.own, times.buried_children),
+            (3, 56, 78)
+        );
+    }
+
+    #[test]
+    fn a_restarted_service_is_one_line_with_the_cpu_of_both_lives() {
+        let mut meters = Meters::default();
+        for (pid, ticks, kib) in [
+            (10, 100, 2048),
+            (10, 300, 4096),
+            (11, 5, 1024),
+            (11, 105, 1024),
+        ] {
+            meters.note("payment", pid, Some((ticks, kib)));
+        }
+        let bill = meters.bill();
+        assert_eq!(bill.len(), 1);
+        assert_eq!((bill[0].cpu_s, bill[0].peak_rss_mib), (3.0, 4.0));
+    }
+
+    #[test]
+    fn this_process_can_be_sampled() {
+        let (_, kib) = sample_process(std::process::id()).unwrap();
+        assert!(kib > 0);
+    }
+}

@@ -1,0 +1,96 @@
+//! Looks at the running system once a second: how many orders are on their way, what it costs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use chrono::{DateTime, Utc};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use sqlx::PgPool;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use super::target::Target;
+use super::usage::Meters;
+
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Sample {
+    pub(super) at_s: f64,
+    pub(super) accepted: u64,
+    pub(super) shipped: u64,
+}
+
+impl Sample {
+    /// Shipped is counted a moment before accepted is read, and an order may ship before its customer
+    /// has the answer; a negative backlog is only that.
+    pub(super) fn backlog(&self) -> u64 {
+        self.accepted.saturating_sub(self.shipped)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Watched {
+    pub(super) samples: Vec<Sample>,
+    pub(super) meters: Meters,
+}
+
+/// Samples until told to end, with one last look.
+pub(super) async fn run(
+    target: &Target,
+    orders: &PgPool,
+    accepted: Arc<AtomicU64>,
+    end: CancellationToken,
+) -> anyhow::Result<Watched> {
+    let mut watched = Watched::default();
+    let since = Utc::now();
+    let started = Instant::now();
+    let bar = progress_bar();
+    let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
+    // A sample that was late must not be followed by a burst of others.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let last = tokio::select! {
+            _ = ticks.tick() => false,
+            () = end.cancelled() => true,
+        };
+        watched.meters.sample(&target.pids());
+        let shipped = shipped_since(orders, since).await?;
+        let accepted = accepted.load(Ordering::Relaxed);
+        watched.samples.push(Sample {
+            at_s: started.elapsed().as_secs_f64(),
+            accepted,
+            shipped,
+        });
+        bar.set_message(format!(
+            "{accepted} accepted, {shipped} shipped, {} on their way",
+            accepted.saturating_sub(shipped)
+        ));
+        if last {
+            bar.finish_and_clear();
+            return Ok(watched);
+        }
+    }
+}
+
+async fn shipped_since(orders: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u64> {
+    let count: i64 = sqlx::query_scalar(
+        "select count(*) from orders where status = 'shipped' and created_at >= $1",
+    )
+    .bind(since)
+    .fetch_one(orders)
+    .await
+    .context("counting shipped orders")?;
+    Ok(count.unsigned_abs())
+}
+
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise}  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
