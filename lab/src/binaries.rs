@@ -1,0 +1,53 @@
+//! Where the programs are that the lab starts.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+/// Names the directory of the services' binaries, for unusual layouts.
+const BIN_DIR_VAR: &str = "CHARGEONCE_BIN_DIR";
+
+/// The directory that holds `lab` and the services.
+#[derive(Debug, Clone)]
+pub struct Binaries {
+    dir: PathBuf,
+}
+
+impl Binaries {
+    /// Takes the given directory, the one in `CHARGEONCE_BIN_DIR`, or that of this program.
+    pub fn locate(dir: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(dir) = dir {
+            return Ok(Binaries { dir: dir.into() });
+        }
+        if let Some(dir) = std::env::var_os(BIN_DIR_VAR).filter(|dir| !dir.is_empty()) {
+            return Ok(Binaries { dir: dir.into() });
+        }
+        let exe = std::env::current_exe().context("cannot tell where this program is")?;
+        let dir = exe.parent().context("this program has no directory")?;
+        // A test binary is one level below the binaries that it tests.
+        let dir = match dir.parent() {
+            Some(above) if dir.ends_with("deps") => above,
+            _ => dir,
+        };
+        Ok(Binaries { dir: dir.into() })
+    }
+
+    /// The path of a binary, which must exist.
+    pub fn path(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let path = self.dir.join(name);
+        ensure!(
+            path.is_file(),
+            "the binary {} is missing: run `cargo build --bins` (with `--release` if you run \
+             the release build), or name their directory in {BIN_DIR_VAR}",
+            path.display()
+        );
+        Ok(path)
+    }
+}
+
+/// Finds a program as the shell would.
+pub fn in_path(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|dir| dir.join(program))
+        .find(|path| path.is_file())
+}

@@ -1,0 +1,198 @@
+//! The broker between the services: one of ours, or one that runs already.
+
+mod apache;
+pub mod embedded;
+mod jars;
+
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::error::RDKafkaErrorCode;
+
+use crate::binaries::Binaries;
+use crate::supervisor::Supervisor;
+
+/// The name of the broker's process under its supervisor.
+pub const PROCESS_NAME: &str = "kafka";
+/// How librdkafka's own broker calls its clusters.
+const EMBEDDED_CLUSTER_ID: &str = "mockCluster";
+const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
+const ADMIN_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Which broker carries the events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kafka {
+    /// librdkafka's own broker: in memory, in a process of its own, nothing to install.
+    Embedded,
+    /// A real Apache Kafka on one node, its jars fetched by Maven.
+    Apache,
+    /// A running cluster, by its bootstrap servers.
+    Existing(String),
+}
+
+impl FromStr for Kafka {
+    type Err = String;
+
+    /// `embedded`, `apache`, or the bootstrap servers of a running cluster.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "embedded" => Ok(Kafka::Embedded),
+            "apache" => Ok(Kafka::Apache),
+            brokers if brokers.contains(':') => Ok(Kafka::Existing(brokers.to_owned())),
+            _ => Err("expected `embedded`, `apache` or HOST:PORT".to_owned()),
+        }
+    }
+}
+
+/// A topic to create.
+#[derive(Debug, Clone)]
+pub struct Topic {
+    /// Its name.
+    pub name: String,
+    /// Its partitions.
+    pub partitions: i32,
+}
+
+/// A broker that answers.
+#[derive(Debug)]
+pub struct Broker {
+    brokers: String,
+    is_ours: bool,
+    is_embedded: bool,
+}
+
+impl Broker {
+    /// Starts the broker, or looks for the existing one, and sees that the topic exists.
+    /// Logs go to `log_dir`.
+    pub async fn start(
+        kafka: &Kafka,
+        supervisor: &Supervisor,
+        binaries: &Binaries,
+        log_dir: &Path,
+        topic: Option<&Topic>,
+    ) -> anyhow::Result<Broker> {
+        let brokers = match kafka {
+            Kafka::Embedded => embedded::start(supervisor, binaries, log_dir, topic).await?,
+            Kafka::Apache => apache::start(supervisor, log_dir).await?,
+            Kafka::Existing(brokers) => {
+                ping(brokers)
+                    .await
+                    .with_context(|| format!("no Kafka answers at {brokers}"))?;
+                brokers.clone()
+            }
+        };
+        let broker = Broker {
+            is_ours: !matches!(kafka, Kafka::Existing(_)),
+            is_embedded: is_embedded(&brokers).await?,
+            brokers,
+        };
+        if let Some(topic) = topic {
+            broker.create_topic(topic).await?;
+        }
+        Ok(broker)
+    }
+
+    /// The bootstrap servers.
+    pub fn brokers(&self) -> &str {
+        &self.brokers
+    }
+
+    /// Whether it runs under our supervisor.
+    pub fn is_ours(&self) -> bool {
+        self.is_ours
+    }
+
+    /// Whether it is librdkafka's broker, whose long poll always waits its time out.
+    pub fn is_embedded(&self) -> bool {
+        self.is_embedded
+    }
+
+    /// Creates a topic; one that exists stays as it is.
+    pub async fn create_topic(&self, topic: &Topic) -> anyhow::Result<()> {
+        let name = topic.name.as_str();
+        if self.is_embedded {
+            // It has no such request, and creates what it is asked about.
+            return ask(&self.brokers, Some(name)).await;
+        }
+        let new = NewTopic::new(name, topic.partitions, TopicReplication::Fixed(1));
+        let results = admin(&self.brokers)?
+            .create_topics([&new], &admin_options())
+            .await
+            .context("cannot create the topic")?;
+        match results.into_iter().find_map(|result| Some(result.err()?.1)) {
+            None | Some(RDKafkaErrorCode::TopicAlreadyExists) => Ok(()),
+            Some(code) => Err(anyhow!("cannot create the topic {name}: {code}")),
+        }
+    }
+
+    /// Deletes a topic and what is in it.
+    pub async fn delete_topic(&self, topic: &str) -> anyhow::Result<()> {
+        if self.is_embedded {
+            // It cannot, and forgets everything with its process.
+            return Ok(());
+        }
+        let results = admin(&self.brokers)?
+            .delete_topics(&[topic], &admin_options())
+            .await
+            .context("cannot delete the topic")?;
+        match results.into_iter().find_map(|result| Some(result.err()?.1)) {
+            None | Some(RDKafkaErrorCode::UnknownTopicOrPartition) => Ok(()),
+            Some(code) => Err(anyhow!("cannot delete the topic {topic}: {code}")),
+        }
+    }
+
+    /// Stops it, if it is ours; its files go with the supervisor.
+    pub async fn stop(self, supervisor: &Supervisor) -> anyhow::Result<()> {
+        if self.is_ours() {
+            supervisor.stop(PROCESS_NAME).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a broker answers.
+async fn ping(brokers: &str) -> anyhow::Result<()> {
+    ask(brokers, None).await
+}
+
+/// Asks for the metadata of the cluster or of one topic.
+async fn ask(brokers: &str, topic: Option<&str>) -> anyhow::Result<()> {
+    let admin = admin(brokers)?;
+    let topic = topic.map(str::to_owned);
+    // The call blocks its thread until the answer or the time-out.
+    let ask = move || {
+        admin
+            .inner()
+            .fetch_metadata(topic.as_deref(), METADATA_TIMEOUT)
+            .map(drop)
+    };
+    let answer = tokio::task::spawn_blocking(ask).await?;
+    answer.context("the broker does not answer")
+}
+
+async fn is_embedded(brokers: &str) -> anyhow::Result<bool> {
+    let admin = admin(brokers)?;
+    let ask = move || admin.inner().fetch_cluster_id(METADATA_TIMEOUT);
+    let id = tokio::task::spawn_blocking(ask).await?;
+    Ok(id.is_some_and(|id| id.starts_with(EMBEDDED_CLUSTER_ID)))
+}
+
+fn admin(brokers: &str) -> anyhow::Result<AdminClient<DefaultClientContext>> {
+    ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        // Failing to connect is what the caller asks about; it is no news for the console.
+        .set("log_level", "0")
+        .create()
+        .context("cannot create a Kafka client")
+}
+
+fn admin_options() -> AdminOptions {
+    AdminOptions::new()
+        .request_timeout(Some(ADMIN_TIMEOUT))
+        .operation_timeout(Some(ADMIN_TIMEOUT))
+}

@@ -1,0 +1,148 @@
+//! `lab infra`: Postgres and a broker around another command.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{ExitCode, ExitStatus};
+
+use clap::ValueEnum;
+use rustix::process::Signal;
+
+use crate::binaries::Binaries;
+use crate::broker::{Broker, Kafka};
+use crate::postgres::Cluster;
+use crate::process::{Process, Spec};
+use crate::progress::Progress;
+use crate::scratch::Scratch;
+use crate::signals::{Stop, StopSignals};
+use crate::supervisor::Supervisor;
+
+/// Added to a signal's number when a command died from it, as shells do.
+const SIGNAL_EXIT_CODE: i32 = 128;
+
+/// Starts Postgres and a broker, runs a command with TEST_DATABASE_URL and KAFKA_BROKERS set,
+/// and stops them again.
+///
+/// Without a command it prints the variables and waits for Ctrl-C. The exit code is the
+/// command's.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Which broker to start.
+    #[arg(long, value_enum, default_value = "embedded")]
+    kafka: KafkaChoice,
+    /// What to run, after `--`.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum KafkaChoice {
+    /// A real Apache Kafka; needs Java, and Maven the first time.
+    Apache,
+    /// librdkafka's own broker, in memory.
+    Embedded,
+    /// No broker.
+    None,
+}
+
+/// Runs the command and returns its exit code.
+pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut signals = StopSignals::listen()?;
+    let logs = Scratch::new()?;
+    let supervisor = Supervisor::new(true, false);
+    let started = tokio::select! {
+        started = start(args.kafka, &supervisor, logs.path()) => started,
+        _ = signals.next() => return Ok(ExitCode::FAILURE),
+    };
+    let infra = match started {
+        Ok(infra) => infra,
+        Err(error) => {
+            eprintln!("The logs are kept in {}", logs.keep().display());
+            return Err(error);
+        }
+    };
+    let code = match args.command.split_first() {
+        Some((program, rest)) => {
+            let mut spec = Spec::on_console(program).args(rest);
+            spec.env = infra.env.clone();
+            exit_code(attend(&Process::spawn(&spec, &[])?, &mut signals).await)
+        }
+        None => {
+            for (name, value) in &infra.env {
+                println!("export {name}={value}");
+            }
+            eprintln!("Running until Ctrl-C.");
+            signals.next().await;
+            ExitCode::SUCCESS
+        }
+    };
+    infra.stop(&supervisor).await?;
+    Ok(code)
+}
+
+/// What runs around the command.
+struct Infra {
+    cluster: Cluster,
+    broker: Option<Broker>,
+    env: Vec<(String, String)>,
+}
+
+async fn start(
+    choice: KafkaChoice,
+    supervisor: &Supervisor,
+    log_dir: &Path,
+) -> anyhow::Result<Infra> {
+    let kafka = match choice {
+        KafkaChoice::Apache => Some(Kafka::Apache),
+        KafkaChoice::Embedded => Some(Kafka::Embedded),
+        KafkaChoice::None => None,
+    };
+    let progress = Progress::new(false);
+    let broker = async {
+        let Some(kafka) = kafka else { return Ok(None) };
+        let binaries = Binaries::locate(None)?;
+        let start = Broker::start(&kafka, supervisor, &binaries, log_dir, None);
+        progress.step("kafka", start).await.map(Some)
+    };
+    let postgres = progress.step("postgres", Cluster::start(supervisor, log_dir, None));
+    let (cluster, broker) = tokio::try_join!(postgres, broker)?;
+    let mut env = vec![("TEST_DATABASE_URL".to_owned(), cluster.url("postgres"))];
+    if let Some(broker) = &broker {
+        env.push(("KAFKA_BROKERS".to_owned(), broker.brokers().to_owned()));
+    }
+    Ok(Infra {
+        cluster,
+        broker,
+        env,
+    })
+}
+
+impl Infra {
+    async fn stop(self, supervisor: &Supervisor) -> anyhow::Result<()> {
+        if let Some(broker) = self.broker {
+            broker.stop(supervisor).await?;
+        }
+        self.cluster.stop(supervisor).await
+    }
+}
+
+/// Waits for the command, passing on what asks us to stop: its databases go after it, not before.
+async fn attend(command: &Process, signals: &mut StopSignals) -> ExitStatus {
+    loop {
+        tokio::select! {
+            status = command.exited() => return status,
+            stop = signals.next() => match stop {
+                // The terminal has told the command as well.
+                Stop::Interrupt => {}
+                Stop::Terminate => command.signal(Signal::TERM),
+            },
+        }
+    }
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let signal = || status.signal().map(|signal| SIGNAL_EXIT_CODE + signal);
+    let code = status.code().or_else(signal);
+    code.and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from)
+}

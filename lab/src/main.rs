@@ -1,0 +1,52 @@
+//! The command line of the lab.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use lab::{broker, demo, infra, load, up, verify};
+
+/// Runs ChargeOnce on one machine: to try it, to test it, to measure it.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Up(up::Args),
+    Demo(demo::Args),
+    Verify(verify::Args),
+    Load(load::Args),
+    Infra(infra::Args),
+    #[command(hide = true)]
+    Broker(broker::embedded::Args),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Cli::parse().command).await {
+        Ok(code) => code,
+        Err(error) => {
+            // For the user, so the causes in one line and no backtrace.
+            #[allow(clippy::print_stderr)]
+            {
+                eprintln!("error: {error:#}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Up(args) => up::run(args).await?,
+        Command::Demo(args) => demo::run(args).await?,
+        Command::Verify(args) => verify::run(args).await?,
+        Command::Load(args) => load::run(args).await?,
+        Command::Infra(args) => return infra::run(args).await,
+        Command::Broker(args) => broker::embedded::run(args).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

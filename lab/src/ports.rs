@@ -1,0 +1,51 @@
+//! Ports that are free now and likely to stay so.
+
+use std::collections::HashSet;
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, bail};
+
+use crate::service::Service;
+
+/// Below the range that the kernel uses for outgoing connections (from 32768 on Linux): a port
+/// of ours, free for a moment while its service restarts, cannot become someone's local end.
+const RANGE: std::ops::Range<u16> = 15_000..32_000;
+const TRIES_MAX: u32 = 1_000;
+
+/// A free loopback port, never the same one twice in this program.
+pub fn free() -> anyhow::Result<u16> {
+    static TAKEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let taken = taken.get_or_insert_default();
+    for _ in 0..TRIES_MAX {
+        // Random, since other programs look for ports at the same time.
+        let port = rand::random_range(RANGE);
+        if !taken.contains(&port) && is_free(port) {
+            taken.insert(port);
+            return Ok(port);
+        }
+    }
+    bail!(
+        "no free port found between {} and {}",
+        RANGE.start,
+        RANGE.end
+    )
+}
+
+/// Fails, naming the way out, when a service's well-known port is in use.
+pub fn require_free(service: Service) -> anyhow::Result<u16> {
+    let port = service.demo_port();
+    if is_free(port) {
+        return Ok(port);
+    }
+    Err(anyhow::anyhow!(
+        "see who has it with `ss -ltnp 'sport = :{port}'` and stop that, or start with \
+         `--ports free`"
+    ))
+    .with_context(|| format!("port {port}, which {service} needs, is in use"))
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}

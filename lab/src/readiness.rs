@@ -1,0 +1,75 @@
+//! Waiting for a process to be of use, and saying what is wrong when it never is.
+
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use tokio::time::Instant;
+
+use crate::process::{Process, Spec};
+use crate::supervisor::Supervisor;
+
+/// How often a probe is repeated.
+const PROBE_INTERVAL: Duration = Duration::from_millis(50);
+/// A process that died this often before its first good answer is given up.
+const EARLY_DEATHS_MAX: usize = 3;
+/// Lines of the log that go into the error.
+const LOG_TAIL_LINES: usize = 15;
+
+/// Repeats `probe` until it succeeds, the process is beyond hope, or the time is over.
+pub async fn wait<P>(
+    supervisor: &Supervisor,
+    name: &str,
+    log: &Path,
+    timeout: Duration,
+    mut probe: P,
+) -> anyhow::Result<()>
+where
+    P: AsyncFnMut() -> anyhow::Result<()>,
+{
+    let deadline = Instant::now() + timeout;
+    let deaths_before = supervisor.exits(name).len();
+    loop {
+        let Err(error) = probe().await else {
+            return Ok(());
+        };
+        let deaths = supervisor.exits(name).len() - deaths_before;
+        let gone = deaths > 0 && !supervisor.restarts_what_dies();
+        if gone || deaths >= EARLY_DEATHS_MAX {
+            return Err(with_log(anyhow!("{name} ends instead of starting"), log));
+        }
+        if Instant::now() >= deadline {
+            let error = error.context(format!("{name} is not ready after {timeout:?}"));
+            return Err(with_log(error, log));
+        }
+        tokio::time::sleep(PROBE_INTERVAL).await;
+    }
+}
+
+/// Runs a program to its end, which must be a success.
+pub async fn run_once(what: &str, spec: &Spec) -> anyhow::Result<()> {
+    let process = Process::spawn(spec, &[])?;
+    let status: ExitStatus = process.exited().await;
+    if status.success() {
+        return Ok(());
+    }
+    let error = anyhow!("{what} failed: {status}");
+    Err(match &spec.log {
+        Some(log) => with_log(error, log),
+        None => error,
+    })
+}
+
+fn with_log(error: anyhow::Error, log: &Path) -> anyhow::Error {
+    let text = std::fs::read_to_string(log)
+        .with_context(|| "the log cannot be read")
+        .unwrap_or_else(|error| format!("{error:#}"));
+    let lines: Vec<&str> = text.lines().collect();
+    let tail = &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..];
+    anyhow!(
+        "{error:#}\nThe end of {}:\n  {}",
+        log.display(),
+        tail.join("\n  ")
+    )
+}

@@ -1,0 +1,109 @@
+//! The services of the system, and values that exist once per service.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A service that the lab can start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Service {
+    /// Takes orders and owns their state.
+    Order,
+    /// Charges and refunds through the provider.
+    Payment,
+    /// Decides whether an order ships.
+    Fulfilment,
+    /// The mock payment provider.
+    Psp,
+}
+
+impl Service {
+    /// Every service, in the order in which they are started: what is called, before who calls.
+    pub const ALL: [Service; 4] = [
+        Service::Psp,
+        Service::Payment,
+        Service::Fulfilment,
+        Service::Order,
+    ];
+
+    /// The name of the binary, of the database (after the prefix) and of the first process.
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::Order => "order",
+            Service::Payment => "payment",
+            Service::Fulfilment => "fulfilment",
+            Service::Psp => "psp",
+        }
+    }
+
+    /// The port that `lab up` and the documents use.
+    pub fn demo_port(self) -> u16 {
+        match self {
+            Service::Order => 8081,
+            Service::Payment => 8082,
+            Service::Fulfilment => 8083,
+            Service::Psp => 8090,
+        }
+    }
+
+    /// Whether `migrate --demo-data` is understood: principals in order, stock in fulfilment.
+    pub fn has_demo_data(self) -> bool {
+        matches!(self, Service::Order | Service::Fulfilment)
+    }
+
+    /// Whether the service reads and writes the topic. The provider is outside of it.
+    pub fn uses_kafka(self) -> bool {
+        self != Service::Psp
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// One value for each service; unlike a map, asking it cannot fail.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PerService<T> {
+    /// The order service's value.
+    pub order: T,
+    /// The payment service's value.
+    pub payment: T,
+    /// The fulfilment service's value.
+    pub fulfilment: T,
+    /// The mock provider's value.
+    pub psp: T,
+}
+
+impl<T> PerService<T> {
+    /// Asks `make` once per service.
+    pub fn from_fn(mut make: impl FnMut(Service) -> T) -> Self {
+        PerService {
+            order: make(Service::Order),
+            payment: make(Service::Payment),
+            fulfilment: make(Service::Fulfilment),
+            psp: make(Service::Psp),
+        }
+    }
+
+    /// The value of one service.
+    pub fn get(&self, service: Service) -> &T {
+        match service {
+            Service::Order => &self.order,
+            Service::Payment => &self.payment,
+            Service::Fulfilment => &self.fulfilment,
+            Service::Psp => &self.psp,
+        }
+    }
+
+    /// The value of one service, to change it.
+    pub fn get_mut(&mut self, service: Service) -> &mut T {
+        match service {
+            Service::Order => &mut self.order,
+            Service::Payment => &mut self.payment,
+            Service::Fulfilment => &mut self.fulfilment,
+            Service::Psp => &mut self.psp,
+        }
+    }
+}

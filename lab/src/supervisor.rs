@@ -1,0 +1,174 @@
+//! Keeps processes running: what dies is started again, what is told to stop stays down.
+
+mod keeper;
+mod registry;
+
+use std::collections::BTreeMap;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::Signal;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::process::{Process, Spec};
+use keeper::{keep, stop};
+use registry::{Entry, Registry};
+
+/// How long a process may take to stop in good order before it is killed.
+pub const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// Runs named processes. Dropping it ends them all at once.
+#[derive(Debug)]
+pub struct Supervisor {
+    registry: Arc<Registry>,
+}
+
+impl Supervisor {
+    /// `restart`: whether what dies is started again; `quiet`: without telling the user.
+    pub fn new(restart: bool, quiet: bool) -> Self {
+        Supervisor {
+            registry: Arc::new(Registry::new(restart, quiet)),
+        }
+    }
+
+    /// Starts a process under a new name; `first_env` is for its first incarnation only.
+    pub fn start(
+        &self,
+        name: &str,
+        spec: Spec,
+        first_env: &[(String, String)],
+    ) -> anyhow::Result<()> {
+        let process = Arc::new(Process::spawn(&spec, first_env)?);
+        let entry = Entry::new(spec, Arc::clone(&process));
+        self.registry.entries().insert(name.to_owned(), entry);
+        self.registry.changed();
+        tokio::spawn(keep(Arc::clone(&self.registry), name.to_owned(), process));
+        Ok(())
+    }
+
+    /// Starts a process again that was stopped, or that died and is not restarted.
+    pub fn start_again(&self, name: &str) -> anyhow::Result<()> {
+        let process = {
+            let mut entries = self.registry.entries();
+            let entry = registry::find(&mut entries, name)?;
+            if entry.process.is_some() {
+                bail!("{name} is running already");
+            }
+            entry.wanted = true;
+            entry.spawn()?
+        };
+        self.registry.changed();
+        tokio::spawn(keep(Arc::clone(&self.registry), name.to_owned(), process));
+        Ok(())
+    }
+
+    /// Stops a process in good order and keeps it down. One that is down already is fine.
+    pub async fn stop(&self, name: &str) -> anyhow::Result<()> {
+        stop(&self.registry, name).await
+    }
+
+    /// Stops several processes at once.
+    pub async fn stop_all(&self, names: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
+        let mut stops = JoinSet::new();
+        for name in names {
+            let registry = Arc::clone(&self.registry);
+            stops.spawn(async move { stop(&registry, &name).await });
+        }
+        stops.join_all().await.into_iter().collect()
+    }
+
+    /// Kills a process (SIGKILL) and waits until it is gone.
+    pub async fn kill(&self, name: &str) -> anyhow::Result<()> {
+        let (process, exits) = {
+            let mut entries = self.registry.entries();
+            let entry = registry::find(&mut entries, name)?;
+            let process = entry.process.clone();
+            (
+                process.with_context(|| format!("{name} is not running"))?,
+                entry.exits.len(),
+            )
+        };
+        process.signal(Signal::KILL);
+        self.registry.settle(name, exits).await
+    }
+
+    /// Waits for the next death that no earlier call has returned, killed and stopped aside.
+    pub async fn wait_exit(&self, name: &str, timeout: Duration) -> anyhow::Result<ExitStatus> {
+        let mut changes = self.changes();
+        let next = async {
+            loop {
+                changes.mark_unchanged();
+                if let Some(status) =
+                    registry::find(&mut self.registry.entries(), name)?.next_exit()
+                {
+                    return Ok(status);
+                }
+                changes.changed().await?;
+            }
+        };
+        tokio::time::timeout(timeout, next)
+            .await
+            .with_context(|| format!("{name} did not exit within {timeout:?}"))?
+    }
+
+    /// The current incarnation's process id.
+    pub fn pid(&self, name: &str) -> Option<u32> {
+        let entries = self.registry.entries();
+        Some(entries.get(name)?.process.as_ref()?.pid())
+    }
+
+    /// Every running process by name.
+    pub fn pids(&self) -> BTreeMap<String, u32> {
+        self.registry.pids()
+    }
+
+    /// Asks for [`Supervisor::pids`] from a task that outlives the borrow.
+    pub fn pids_handle(&self) -> impl Fn() -> BTreeMap<String, u32> + Send + 'static {
+        let registry = Arc::clone(&self.registry);
+        move || registry.pids()
+    }
+
+    /// The names of all processes, running or not.
+    pub fn names(&self) -> Vec<String> {
+        self.registry.entries().keys().cloned().collect()
+    }
+
+    /// How often a process was started again after it died.
+    pub fn restarts(&self, name: &str) -> u32 {
+        self.registry
+            .entries()
+            .get(name)
+            .map_or(0, |entry| entry.restarts)
+    }
+
+    /// Every death so far, oldest first.
+    pub fn exits(&self, name: &str) -> Vec<ExitStatus> {
+        let entries = self.registry.entries();
+        entries
+            .get(name)
+            .map_or_else(Vec::new, |entry| entry.exits.clone())
+    }
+
+    /// Whether a process that dies is started again.
+    pub fn restarts_what_dies(&self) -> bool {
+        self.registry.restart
+    }
+
+    /// Changes whenever a process starts or dies.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.registry.changes()
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        // The files of the processes go with the entries, hence after the processes.
+        let entries = std::mem::take(&mut *self.registry.entries());
+        let processes = || entries.values().filter_map(|entry| entry.process.as_ref());
+        processes().for_each(|process| process.abort());
+        processes().for_each(|process| process.end_now());
+    }
+}

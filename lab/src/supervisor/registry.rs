@@ -1,0 +1,123 @@
+//! What the supervisor knows about each process.
+
+use std::collections::BTreeMap;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Context;
+use tokio::sync::watch;
+
+use crate::process::{Process, Spec};
+
+/// All processes by name, shared by the supervisor and its keepers.
+#[derive(Debug)]
+pub(super) struct Registry {
+    entries: Mutex<BTreeMap<String, Entry>>,
+    /// Raised at every start and every death.
+    changes: watch::Sender<u64>,
+    pub(super) restart: bool,
+    pub(super) quiet: bool,
+}
+
+/// One name with its past and present process.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) spec: Spec,
+    /// The current incarnation; none between a death and the restart.
+    pub(super) process: Option<Arc<Process>>,
+    /// Whether the user wants it to run.
+    pub(super) wanted: bool,
+    pub(super) restarts: u32,
+    /// Every death so far.
+    pub(super) exits: Vec<ExitStatus>,
+    /// How many of them are known to whoever waits for one.
+    exits_seen: usize,
+}
+
+impl Registry {
+    pub(super) fn new(restart: bool, quiet: bool) -> Self {
+        Registry {
+            entries: Mutex::default(),
+            changes: watch::Sender::new(0),
+            restart,
+            quiet,
+        }
+    }
+
+    pub(super) fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn changed(&self) {
+        self.changes.send_modify(|version| *version += 1);
+    }
+
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Every running process by name.
+    pub(super) fn pids(&self) -> BTreeMap<String, u32> {
+        let pid = |entry: &Entry| entry.process.as_ref().map(|process| process.pid());
+        self.entries()
+            .iter()
+            .filter_map(|(name, entry)| Some((name.clone(), pid(entry)?)))
+            .collect()
+    }
+
+    /// Waits until a death after the first `exits` is on record, and hides it from `wait_exit`.
+    pub(super) async fn settle(&self, name: &str, exits: usize) -> anyhow::Result<()> {
+        let mut changes = self.changes();
+        while !self.hide_exit(name, exits)? {
+            changes.changed().await?;
+        }
+        Ok(())
+    }
+
+    fn hide_exit(&self, name: &str, exits: usize) -> anyhow::Result<bool> {
+        let mut entries = self.entries();
+        let entry = find(&mut entries, name)?;
+        let on_record = entry.exits.len() > exits;
+        if on_record {
+            entry.exits_seen = entry.exits_seen.max(exits + 1);
+        }
+        Ok(on_record)
+    }
+}
+
+impl Entry {
+    pub(super) fn new(spec: Spec, process: Arc<Process>) -> Self {
+        Entry {
+            spec,
+            process: Some(process),
+            wanted: true,
+            restarts: 0,
+            exits: Vec::new(),
+            exits_seen: 0,
+        }
+    }
+
+    /// Starts the next incarnation.
+    pub(super) fn spawn(&mut self) -> anyhow::Result<Arc<Process>> {
+        let process = Arc::new(Process::spawn(&self.spec, &[])?);
+        self.process = Some(Arc::clone(&process));
+        Ok(process)
+    }
+
+    /// The oldest death that nobody has asked for yet.
+    pub(super) fn next_exit(&mut self) -> Option<ExitStatus> {
+        let status = self.exits.get(self.exits_seen).copied()?;
+        self.exits_seen += 1;
+        Some(status)
+    }
+}
+
+/// The entry of a name that must exist.
+pub(super) fn find<'a>(
+    entries: &'a mut BTreeMap<String, Entry>,
+    name: &str,
+) -> anyhow::Result<&'a mut Entry> {
+    entries
+        .get_mut(name)
+        .with_context(|| format!("there is no process named {name}"))
+}

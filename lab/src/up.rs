@@ -1,0 +1,110 @@
+//! `lab up`: the whole system until Ctrl-C.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use crate::broker::Kafka;
+use crate::service::Service;
+use crate::signals::StopSignals;
+use crate::system::{Endpoints, PARTITIONS_DEFAULT, Ports, Postgres, System, SystemOptions};
+
+/// Starts the whole system and keeps it running until Ctrl-C.
+///
+/// A process that dies is restarted: kill one and watch. Other commands of the lab find the
+/// running system by its state directory.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The broker: `embedded` (in memory, nothing to install), `apache` (a real Apache Kafka;
+    /// needs Java, and Maven the first time), or HOST:PORT of one that runs already.
+    #[arg(long, env = "KAFKA_BROKERS", default_value = "embedded")]
+    kafka: Kafka,
+    /// A Postgres that runs already, by a role that may create databases
+    /// [default: a private one, gone with the system].
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    database_url: Option<String>,
+    /// Where the services listen.
+    #[arg(long, value_enum, default_value = "fixed")]
+    ports: PortsChoice,
+    /// Partitions of the topic.
+    #[arg(long, default_value_t = PARTITIONS_DEFAULT, value_parser = clap::value_parser!(i32).range(1..))]
+    partitions: i32,
+    /// Where logs and system.json go.
+    #[arg(long, default_value_os_t = Endpoints::default_state_dir(), value_name = "DIR")]
+    state_dir: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PortsChoice {
+    /// order 8081, payment 8082, fulfilment 8083, psp 8090.
+    Fixed,
+    /// Any that are free.
+    Free,
+}
+
+impl Args {
+    fn options(self) -> SystemOptions {
+        SystemOptions {
+            postgres: self
+                .database_url
+                .map_or(Postgres::Private, Postgres::Existing),
+            kafka: self.kafka,
+            ports: match self.ports {
+                PortsChoice::Fixed => Ports::Fixed,
+                PortsChoice::Free => Ports::Free,
+            },
+            partitions: self.partitions,
+            state_dir: Some(self.state_dir),
+            ..SystemOptions::default()
+        }
+    }
+}
+
+/// Runs the system until the user wants it to stop.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let mut signals = StopSignals::listen()?;
+    let system = tokio::select! {
+        system = System::start(args.options()) => system?,
+        _ = signals.next() => {
+            eprintln!("Stopped before everything was up.");
+            return Ok(());
+        }
+    };
+    print_guide(&system.endpoints());
+    signals.next().await;
+    eprintln!("Stopping …");
+    tokio::select! {
+        stopped = system.stop() => stopped,
+        // Dropping the rest ends it at once.
+        _ = signals.next() => Ok(()),
+    }
+}
+
+fn print_guide(endpoints: &Endpoints) {
+    println!("\nThe system is up.\n");
+    for service in Service::ALL.iter().rev() {
+        println!("  {:<11}{}", service.name(), endpoints.url(*service));
+    }
+    println!("  {:<11}{}", "kafka", endpoints.brokers);
+    println!(
+        "  {:<11}{}",
+        "databases",
+        endpoints.database_url(Service::Order)
+    );
+    println!("  {:<11}{}", "logs", endpoints.state_dir.display());
+    let order = endpoints.url(Service::Order);
+    println!(
+        "\nPlace an order; send it twice, it is placed once:\n
+  curl -i {order}/orders \\
+    -H 'Authorization: Bearer demo-key-acme' \\
+    -H 'Idempotency-Key: my-first-order' \\
+    -H 'Content-Type: application/json' \\
+    -d '{{\"customer_id\":\"cust-88\",\"currency\":\"USD\",\"payment_method\":\"pm_card_ok\",\
+\"items\":[{{\"sku\":\"SKU-99\",\"quantity\":2,\"unit_price\":2500}}]}}'\n
+Watch it ship:              curl -H 'Authorization: Bearer demo-key-acme' {order}/orders/ORDER_ID
+Kill a service, any time:   kill -9 {}   (payment; it is restarted)
+Check the books:            lab verify
+Stop:                       Ctrl-C",
+        endpoints.pids.get(Service::Payment.name()).unwrap_or(&0)
+    );
+}
