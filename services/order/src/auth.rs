@@ -1,0 +1,71 @@
+//! Bearer API keys: who is calling.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, header};
+use sha2::{Digest, Sha256};
+use sqlx::PgPool;
+
+use crate::routes::Error;
+use crate::store::principals::{self, Principal};
+
+/// How long a key that was found is believed without asking again: the longest time that a key
+/// which was withdrawn still works.
+const CACHE_TTL: Duration = Duration::from_secs(30);
+/// Most keys remembered; past it the memory starts anew.
+const CACHE_MAX: usize = 10_000;
+
+type KeyHash = [u8; 32];
+
+#[derive(Clone)]
+pub struct Authenticator {
+    pool: PgPool,
+    known: Arc<RwLock<HashMap<KeyHash, (Arc<Principal>, Instant)>>>,
+}
+
+impl Authenticator {
+    pub fn new(pool: PgPool) -> Self {
+        Self {
+            pool,
+            known: Arc::default(),
+        }
+    }
+
+    pub async fn principal(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Error> {
+        let hash = hash(bearer(headers).ok_or(Error::Unauthenticated)?);
+        if let Some(principal) = self.remembered(&hash) {
+            return Ok(principal);
+        }
+        let found = principals::find_by_key_hash(&self.pool, &hash).await?;
+        let principal = Arc::new(found.ok_or(Error::Unauthenticated)?);
+        self.remember(hash, principal.clone());
+        Ok(principal)
+    }
+
+    fn remembered(&self, hash: &KeyHash) -> Option<Arc<Principal>> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let (principal, since) = known.get(hash)?;
+        (since.elapsed() < CACHE_TTL).then(|| principal.clone())
+    }
+
+    fn remember(&self, hash: KeyHash, principal: Arc<Principal>) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= CACHE_MAX {
+            known.clear();
+        }
+        known.insert(hash, (principal, Instant::now()));
+    }
+}
+
+/// What is stored of an API key.
+pub fn hash(key: &str) -> KeyHash {
+    Sha256::digest(key).into()
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, key) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}

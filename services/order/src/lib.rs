@@ -1,0 +1,11 @@
+//! The order service: takes orders once, announces them, and follows what becomes of them.
+
+pub mod auth;
+pub mod config;
+pub mod consumer;
+pub mod domain;
+pub mod intake;
+pub mod reaper;
+pub mod routes;
+pub mod startup;
+pub mod store;

@@ -1,0 +1,40 @@
+//! The table of routes, and what they share.
+
+mod error;
+mod get_order;
+mod get_policy;
+mod list_orders;
+mod openapi;
+mod place_order;
+mod put_order;
+mod request;
+pub mod view;
+
+use axum::Router;
+use axum::routing::{get, post};
+use sqlx::PgPool;
+
+use crate::auth::Authenticator;
+use crate::intake::Intake;
+
+pub use error::Error;
+
+#[derive(Clone)]
+pub struct Services {
+    pub pool: PgPool,
+    pub authenticator: Authenticator,
+    pub intake: Intake,
+    pub key_window_seconds: u64,
+}
+
+/// Routes that demand an `Idempotency-Key`.
+pub const KEYED_ROUTES: &[&str] = &[place_order::ROUTE];
+
+pub fn table(services: Services) -> Router {
+    Router::new()
+        .route("/orders", post(place_order::handle).get(list_orders::handle))
+        .route("/orders/{id}", get(get_order::handle).put(put_order::handle))
+        .route("/idempotency-policy", get(get_policy::handle))
+        .route("/openapi.json", get(openapi::handle))
+        .with_state(services)
+}

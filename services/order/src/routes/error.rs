@@ -1,0 +1,142 @@
+//! Everything that can go wrong in a request, and the one place that gives it a status.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use idempotency::MalformedKey;
+use service_kit::{Problem, database};
+use thiserror::Error as ThisError;
+use uuid::Uuid;
+
+use crate::domain::InvalidDraft;
+use crate::intake::Unavailable;
+
+/// How soon a client may ask again: a key in flight is a matter of one commit.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+#[derive(Debug, ThisError)]
+pub enum Error {
+    #[error("no valid API key")]
+    Unauthenticated,
+    #[error(transparent)]
+    Key(#[from] MalformedKey),
+    #[error("the body is not JSON")]
+    Json(#[source] serde_json::Error),
+    #[error("the body is JSON but not an order")]
+    Shape(#[source] serde_json::Error),
+    #[error("the body is too large")]
+    TooLarge,
+    #[error("the content type is not JSON")]
+    ContentType,
+    #[error(transparent)]
+    Invalid(#[from] InvalidDraft),
+    #[error("bad query: {0}")]
+    Query(&'static str),
+    #[error("the order id is not a UUID")]
+    OrderId,
+    #[error("key reused with another request")]
+    KeyReused,
+    #[error("key in flight")]
+    KeyInFlight,
+    #[error("the id or its reference belongs to another order")]
+    Conflict { order_id: Option<Uuid> },
+    #[error("no such order")]
+    NotFound,
+    #[error("the store is away or too busy")]
+    Unavailable,
+    #[error("store")]
+    Store(#[from] sqlx::Error),
+    #[error("event")]
+    Event(#[source] serde_json::Error),
+}
+
+impl From<Unavailable> for Error {
+    fn from(_: Unavailable) -> Self {
+        Self::Unavailable
+    }
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        let bad = |code, detail: String| Self::new(StatusCode::BAD_REQUEST, code, detail);
+        let unprocessable =
+            |code, detail: String| Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail);
+        match error {
+            Error::Unauthenticated => Self::new(
+                StatusCode::UNAUTHORIZED,
+                "unauthenticated",
+                "Send a valid API key: Authorization: Bearer <key>.",
+            ),
+            Error::Key(reason) => bad("malformed_idempotency_key", sentence(reason)),
+            Error::Json(reason) => bad("malformed_json", format!("The body is not JSON: {reason}.")),
+            Error::Shape(reason) => unprocessable("invalid_order", sentence(reason)),
+            Error::Invalid(reason) => unprocessable("invalid_order", sentence(reason)),
+            Error::TooLarge => Self::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "body_too_large",
+                "The body is larger than an order can be.",
+            ),
+            Error::ContentType => Self::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "Send the order as application/json.",
+            ),
+            Error::Query(reason) => bad("malformed_query", sentence(reason)),
+            Error::OrderId => bad("malformed_order_id", "An order id is a UUID.".to_owned()),
+            Error::KeyReused => unprocessable(
+                "idempotency_key_reused",
+                "This key was used for another request. Mint a new key for a new order.".to_owned(),
+            ),
+            Error::KeyInFlight => Self::new(
+                StatusCode::CONFLICT,
+                "idempotency_key_in_flight",
+                "A request with this key is being worked on. Retry with the same key.",
+            )
+            .retry_after(RETRY_AFTER),
+            Error::Conflict { order_id } => conflict(*order_id),
+            Error::NotFound => Self::new(
+                StatusCode::NOT_FOUND,
+                "order_not_found",
+                "You have no order with this id.",
+            ),
+            Error::Unavailable => Self::unavailable(RETRY_AFTER),
+            Error::Store(error) if database::is_transient(error) => Self::unavailable(RETRY_AFTER),
+            Error::Store(_) | Error::Event(_) => Self::internal(),
+        }
+    }
+}
+
+/// The id, or the reference, stands for an order with other content.
+pub(super) fn conflict(order_id: Option<Uuid>) -> Problem {
+    let problem = Problem::new(
+        StatusCode::CONFLICT,
+        "order_exists",
+        "This id or reference belongs to an order with other content. Nothing was created.",
+    );
+    match order_id {
+        Some(id) => problem
+            .with("order_id", id.to_string())
+            .with("order_url", format!("/orders/{id}")),
+        None => problem,
+    }
+}
+
+fn sentence(reason: impl std::fmt::Display) -> String {
+    let text = reason.to_string();
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), chars.as_str())
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let problem = Problem::from(&self);
+        if problem.status().is_server_error() {
+            let correlation_id = telemetry::Context::current().correlation_id;
+            let error = &self as &dyn std::error::Error;
+            tracing::error!(error, %correlation_id, "request failed");
+        }
+        problem.into_response()
+    }
+}

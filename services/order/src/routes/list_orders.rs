@@ -1,0 +1,74 @@
+//! `GET /orders?status=&limit=&after=`: the caller's orders, newest first, page by page.
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use crate::domain::Status;
+use crate::routes::view::OrderView;
+use crate::routes::{Error, Services};
+use crate::store::orders::{self, Order};
+
+const LIMIT_DEFAULT: i64 = 50;
+const LIMIT_MAX: i64 = 200;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    /// Only orders in this state.
+    status: Option<String>,
+    /// Orders per page, 1 to 200; 50 if absent.
+    limit: Option<i64>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Listing {
+    orders: Vec<OrderView>,
+    /// Where the next page starts; absent on the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+pub(super) async fn handle(
+    State(services): State<Services>,
+    headers: HeaderMap,
+    page: Result<Query<Page>, QueryRejection>,
+) -> Result<Json<Listing>, Error> {
+    let principal = services.authenticator.principal(&headers).await?;
+    let Query(page) = page.map_err(|_| Error::Query("only status, limit and after are known"))?;
+    let limit = page.limit.unwrap_or(LIMIT_DEFAULT);
+    if !(1..=LIMIT_MAX).contains(&limit) {
+        return Err(Error::Query("limit must be between 1 and 200"));
+    }
+    let status = page.status.map(|name| name.parse::<Status>()).transpose();
+    let status = status.map_err(|_| Error::Query("status is not a state of an order"))?;
+    let after = page.after.map(|cursor| parse_cursor(&cursor)).transpose()?;
+    // One more than asked for tells whether there is a next page.
+    let mut found = orders::list(&services.pool, &principal.id, status, after, limit + 1).await?;
+    let has_next = found.len() as i64 > limit;
+    found.truncate(limit as usize);
+    let next = found.last().filter(|_| has_next).map(cursor);
+    let orders = found.into_iter().map(|order| OrderView::new(order, None)).collect();
+    Ok(Json(Listing { orders, next }))
+}
+
+/// Opaque to clients: the place in the sort order, in microseconds as Postgres keeps them.
+fn cursor(order: &Order) -> String {
+    format!("{}.{}", order.created_at.timestamp_micros(), order.id.simple())
+}
+
+fn parse_cursor(cursor: &str) -> Result<(DateTime<Utc>, Uuid), Error> {
+    let parse = || {
+        let (micros, id) = cursor.split_once('.')?;
+        let time = DateTime::from_timestamp_micros(micros.parse().ok()?)?;
+        Some((time, id.parse().ok()?))
+    };
+    parse().ok_or(Error::Query("after is not the next of a page"))
+}

@@ -1,0 +1,89 @@
+//! What `POST` and `PUT` of an order share: reading the body, and preparing all that is stored.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, header};
+use events::{Envelope, OrderPlaced, Origin};
+use idempotency::ContentHash;
+use serde_json::Value;
+use telemetry::Context;
+use uuid::Uuid;
+
+use crate::domain::{Draft, draft};
+use crate::routes::{Error, view};
+use crate::store::intake::{KeyClaim, NewOrder};
+use crate::store::principals::Principal;
+
+/// A body that is an order, and the hash of its canonical form.
+pub(super) struct OrderBody {
+    pub(super) draft: Draft,
+    pub(super) content_hash: ContentHash,
+}
+
+/// The name under which this service announces events.
+const SOURCE: &str = "order";
+/// The version of the payload of `order.placed`.
+const ORDER_PLACED_VERSION: u16 = 1;
+const FIRST_ATTEMPT: i32 = 1;
+
+pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<OrderBody, Error> {
+    if !is_json(headers) {
+        return Err(Error::ContentType);
+    }
+    let bytes = collect(body).await?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(Error::Json)?;
+    let content_hash = ContentHash::of(&value);
+    let request: draft::Request = serde_json::from_value(value).map_err(Error::Shape)?;
+    Ok(OrderBody {
+        draft: Draft::check(request)?,
+        content_hash,
+    })
+}
+
+async fn collect(body: Body) -> Result<Bytes, Error> {
+    // The limit is enforced around all routes; a body that fails here is one that went past it.
+    axum::body::to_bytes(body, service_kit::http::BODY_BYTES_MAX)
+        .await
+        .map_err(|_| Error::TooLarge)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = value.and_then(|value| value.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Everything that one commit will store: nothing is computed after it.
+pub(super) fn prepare(
+    id: Uuid,
+    principal: Arc<Principal>,
+    claim: Option<KeyClaim>,
+    body: OrderBody,
+) -> Result<NewOrder, Error> {
+    let context = Context::current();
+    let origin = Origin {
+        source: SOURCE,
+        correlation_id: &context.correlation_id,
+        traceparent: context.traceparent.clone(),
+    };
+    let event = OrderPlaced {
+        v: ORDER_PLACED_VERSION,
+        order_id: id,
+        attempt: FIRST_ATTEMPT,
+        customer_id: body.draft.customer_id.clone(),
+        amount: body.draft.total.amount(),
+        currency: body.draft.total.currency(),
+        payment_method: body.draft.payment_method.clone(),
+        lines: body.draft.lines(),
+    };
+    Ok(NewOrder {
+        id,
+        principal,
+        claim,
+        answer: view::of_new_order(id, &body.draft),
+        event: Envelope::seal(origin, &event).map_err(Error::Event)?,
+        content_hash: body.content_hash,
+        draft: body.draft,
+    })
+}

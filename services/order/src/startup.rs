@@ -1,0 +1,109 @@
+//! Puts the service together, and runs it until it is told to stop.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::Router;
+use inbox::Consumer;
+use outbox::{Relay, Wake};
+use service_kit::{Workers, crash, database, http, migration};
+use sqlx::{Connection as _, PgConnection, PgPool};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::{self, Authenticator};
+use crate::config::{Config, Migration};
+use crate::consumer::FollowOrders;
+use crate::intake::{self, Intake, Writer};
+use crate::routes::{self, Services};
+use crate::store::principals;
+use crate::reaper;
+
+const NAME: &str = "order";
+
+/// Principals of the demo, each with its API key.
+const DEMO_PRINCIPALS: [(&str, &str); 2] = [("acme", "demo-key-acme"), ("globex", "demo-key-globex")];
+
+pub struct Application {
+    listener: TcpListener,
+    router: Router,
+    pool: PgPool,
+    writers: Vec<Writer>,
+    relay: Relay,
+    consumer: Consumer<FollowOrders>,
+    reaper_interval: Duration,
+}
+
+impl Application {
+    pub async fn build(config: Config) -> anyhow::Result<Self> {
+        let pool = database::connect_lazy(&config.database, NAME)?;
+        let wake = Wake::default();
+        let intake = intake::Settings {
+            queue_max: config.intake_queue_max,
+            batch_max: config.intake_batch_max,
+            writers: config.intake_writers,
+            window_seconds: config.key_window_seconds,
+        };
+        let (intake, writers) = Intake::new(&intake, &pool, &wake);
+        let services = Services {
+            pool: pool.clone(),
+            authenticator: Authenticator::new(pool.clone()),
+            intake,
+            key_window_seconds: config.key_window_seconds,
+        };
+        let mut relay = outbox::Settings::new(&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
+        relay.reached = crash::point;
+        let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
+        let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
+        inbox.fetch_wait_max_ms = config.kafka.kafka_fetch_wait_max_ms;
+        inbox.reached = crash::point;
+        let listener = TcpListener::bind(config.listen)
+            .await
+            .with_context(|| format!("binding {}", config.listen))?;
+        Ok(Self {
+            listener,
+            router: http::finish(routes::table(services), pool.clone()),
+            relay: Relay::new(relay, (*pool.connect_options()).clone(), wake)?,
+            consumer: Consumer::new(inbox, pool.clone(), FollowOrders)?,
+            pool,
+            writers,
+            reaper_interval: Duration::from_millis(config.reaper_interval_ms),
+        })
+    }
+
+    /// The port that was bound, for whoever asked for any.
+    pub fn port(&self) -> anyhow::Result<u16> {
+        Ok(self.listener.local_addr()?.port())
+    }
+
+    pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        tracing::info!(address = %self.listener.local_addr()?, "order service is up");
+        let mut workers = Workers::new(shutdown);
+        for writer in self.writers {
+            workers.spawn("intake", writer.run());
+        }
+        workers.spawn("relay", self.relay.run(workers.shutdown()));
+        workers.spawn("consumer", self.consumer.run(workers.shutdown()));
+        let reap = reaper::run(self.pool, self.reaper_interval, workers.shutdown());
+        workers.spawn("reaper", reap);
+        workers.spawn("http", http::serve(self.listener, self.router, workers.shutdown()));
+        workers.run().await
+    }
+}
+
+pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
+    let migrators = vec![
+        sqlx::migrate!("../../migrations/common"),
+        sqlx::migrate!("../../migrations/order"),
+    ];
+    migration::run(&migration.database_url, migrators).await?;
+    if migration.demo_data {
+        let mut connection = PgConnection::connect(&migration.database_url).await?;
+        for (id, key) in DEMO_PRINCIPALS {
+            principals::add(&mut connection, id, &auth::hash(key))
+                .await
+                .context("adding the demo principals")?;
+        }
+    }
+    Ok(())
+}

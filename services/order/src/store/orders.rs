@@ -1,0 +1,152 @@
+//! Reading orders, and moving them from state to state.
+
+use chrono::{DateTime, Utc};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use crate::domain::Status;
+
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub id: Uuid,
+    pub reference: Option<String>,
+    pub customer_id: String,
+    pub status: String,
+    pub version: i32,
+    pub attempt: i32,
+    pub amount: i64,
+    pub currency: String,
+    pub payment_method: String,
+    pub content_hash: Vec<u8>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Item {
+    pub sku: String,
+    pub quantity: i32,
+    pub unit_price: i64,
+}
+
+pub async fn find(
+    connection: &mut PgConnection,
+    principal_id: &str,
+    id: Uuid,
+) -> sqlx::Result<Option<Order>> {
+    sqlx::query_as!(
+        Order,
+        "select id, reference, customer_id, status, version, attempt, amount, currency,
+                payment_method, content_hash, created_at, updated_at
+         from orders where id = $1 and principal_id = $2",
+        id,
+        principal_id
+    )
+    .fetch_optional(connection)
+    .await
+}
+
+pub async fn find_by_reference(
+    connection: &mut PgConnection,
+    principal_id: &str,
+    reference: &str,
+) -> sqlx::Result<Option<Order>> {
+    sqlx::query_as!(
+        Order,
+        "select id, reference, customer_id, status, version, attempt, amount, currency,
+                payment_method, content_hash, created_at, updated_at
+         from orders where principal_id = $1 and reference = $2",
+        principal_id,
+        reference
+    )
+    .fetch_optional(connection)
+    .await
+}
+
+pub async fn items(connection: &mut PgConnection, id: Uuid) -> sqlx::Result<Vec<Item>> {
+    sqlx::query_as!(
+        Item,
+        "select sku, quantity, unit_price from order_items where order_id = $1 order by line",
+        id
+    )
+    .fetch_all(connection)
+    .await
+}
+
+/// One page, newest first: what comes after the order (created at, id), if any is given.
+pub async fn list(
+    pool: &PgPool,
+    principal_id: &str,
+    status: Option<Status>,
+    after: Option<(DateTime<Utc>, Uuid)>,
+    limit: i64,
+) -> sqlx::Result<Vec<Order>> {
+    let (after_time, after_id) = after.unzip();
+    sqlx::query_as!(
+        Order,
+        "select id, reference, customer_id, status, version, attempt, amount, currency,
+                payment_method, content_hash, created_at, updated_at
+         from orders
+         where principal_id = $1
+           and ($2::text is null or status = $2)
+           and ($3::timestamptz is null or (created_at, id) < ($3, $4::uuid))
+         order by created_at desc, id desc
+         limit $5",
+        principal_id,
+        status.map(Status::as_str),
+        after_time,
+        after_id,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
+pub struct State {
+    pub id: Uuid,
+    pub status: String,
+    pub version: i32,
+    pub attempt: i32,
+}
+
+/// Locks these orders, in the order of their ids, so that two batches never wait crosswise.
+pub async fn lock(connection: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<State>> {
+    sqlx::query_as!(
+        State,
+        "select id, status, version, attempt from orders where id = any($1) order by id for update",
+        ids
+    )
+    .fetch_all(connection)
+    .await
+}
+
+/// A change of state, valid only for the version it was derived from.
+pub struct Change {
+    pub id: Uuid,
+    pub version: i32,
+    pub status: Status,
+    /// Changes folded into this one; each counts as a version.
+    pub steps: i32,
+}
+
+/// Applies the changes that still fit; returns how many did.
+pub async fn apply(connection: &mut PgConnection, changes: &[Change]) -> sqlx::Result<u64> {
+    let ids: Vec<Uuid> = changes.iter().map(|change| change.id).collect();
+    let versions: Vec<i32> = changes.iter().map(|change| change.version).collect();
+    let statuses: Vec<&str> = changes.iter().map(|change| change.status.as_str()).collect();
+    let steps: Vec<i32> = changes.iter().map(|change| change.steps).collect();
+    let updated = sqlx::query!(
+        "update orders
+         set status = change.status, version = orders.version + change.steps, updated_at = now()
+         from unnest($1::uuid[], $2::integer[], $3::text[], $4::integer[])
+            as change (id, version, status, steps)
+         where orders.id = change.id and orders.version = change.version",
+        &ids,
+        &versions,
+        &statuses as &[&str],
+        &steps
+    )
+    .execute(connection)
+    .await?;
+    Ok(updated.rows_affected())
+}

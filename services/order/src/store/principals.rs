@@ -1,0 +1,36 @@
+//! Who an API key belongs to.
+
+use sqlx::{PgConnection, PgPool};
+
+#[derive(Clone, Debug)]
+pub struct Principal {
+    pub id: String,
+    pub fingerprint_salt: Vec<u8>,
+}
+
+pub async fn find_by_key_hash(pool: &PgPool, key_hash: &[u8]) -> sqlx::Result<Option<Principal>> {
+    sqlx::query_as!(
+        Principal,
+        "select principals.id, principals.fingerprint_salt
+         from api_keys join principals on principals.id = api_keys.principal_id
+         where api_keys.key_hash = $1",
+        key_hash
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// Adds a principal with one API key; does nothing if it is there already.
+pub async fn add(connection: &mut PgConnection, id: &str, key_hash: &[u8]) -> sqlx::Result<()> {
+    sqlx::query!("insert into principals (id) values ($1) on conflict do nothing", id)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query!(
+        "insert into api_keys (key_hash, principal_id) values ($1, $2) on conflict do nothing",
+        key_hash,
+        id
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
