@@ -15,18 +15,28 @@ pub struct FollowOrders;
 
 impl Handler for FollowOrders {
     fn wants(&self, event_type: EventType) -> bool {
-        Status::ALL.into_iter().any(|status| next(status, event_type).is_some())
+        Status::ALL
+            .into_iter()
+            .any(|status| next(status, event_type).is_some())
     }
 
     async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<()> {
-        let ids: Vec<Uuid> = new.iter().map(|delivery| delivery.envelope.subject).collect();
+        let ids: Vec<Uuid> = new
+            .iter()
+            .map(|delivery| delivery.envelope.subject)
+            .collect();
         let states = orders::lock(tx, &ids).await.context("locking orders")?;
         let changes = fold(states, new)?;
         let expected = changes.len() as u64;
         if expected > 0 {
-            let applied = orders::apply(tx, &changes).await.context("updating orders")?;
+            let applied = orders::apply(tx, &changes)
+                .await
+                .context("updating orders")?;
             // The rows are locked, so their versions cannot have moved.
-            anyhow::ensure!(applied == expected, "{applied} of {expected} changes applied");
+            anyhow::ensure!(
+                applied == expected,
+                "{applied} of {expected} changes applied"
+            );
         }
         Ok(())
     }
@@ -61,5 +71,8 @@ fn fold(states: Vec<State>, new: &[&Delivery]) -> anyhow::Result<Vec<Change>> {
             }
         }
     }
-    Ok(folded.into_values().filter(|change| change.steps > 0).collect())
+    Ok(folded
+        .into_values()
+        .filter(|change| change.steps > 0)
+        .collect())
 }

@@ -74,7 +74,9 @@ impl Intake {
     /// Stores the order. A full queue is refused at once: waiting would only add to the pile.
     pub async fn submit(&self, order: NewOrder) -> Result<Verdict, Unavailable> {
         let (reply, verdict) = oneshot::channel();
-        self.queue.try_send(Job { order, reply }).map_err(|_| Unavailable)?;
+        self.queue
+            .try_send(Job { order, reply })
+            .map_err(|_| Unavailable)?;
         verdict.await.unwrap_or(Err(Unavailable))
     }
 }
@@ -93,7 +95,11 @@ impl Writer {
     }
 
     async fn take(&self, jobs: &mut Vec<Job>) -> usize {
-        self.queue.lock().await.recv_many(jobs, self.batch_max).await
+        self.queue
+            .lock()
+            .await
+            .recv_many(jobs, self.batch_max)
+            .await
     }
 
     async fn store(&self, batch: Vec<Job>) {
@@ -145,10 +151,7 @@ impl Writer {
 }
 
 /// The order was not created because its reference names another one: the key gets that answer.
-async fn answer_for_taken(
-    tx: &mut PgConnection,
-    order: &NewOrder,
-) -> sqlx::Result<StoredResponse> {
+async fn answer_for_taken(tx: &mut PgConnection, order: &NewOrder) -> sqlx::Result<StoredResponse> {
     let principal = &order.principal.id;
     let reference = order.draft.reference.as_deref().unwrap_or_default();
     let first = orders::find_by_reference(tx, principal, reference)

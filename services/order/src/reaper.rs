@@ -9,7 +9,11 @@ use tokio_util::sync::CancellationToken;
 /// Most records deleted by one statement: short locks, short transactions.
 pub const BATCH_MAX: i64 = 1_000;
 
-pub async fn run(pool: PgPool, interval: Duration, shutdown: CancellationToken) -> anyhow::Result<()> {
+pub async fn run(
+    pool: PgPool,
+    interval: Duration,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
     loop {
         tokio::select! {
             () = tokio::time::sleep(interval) => {}

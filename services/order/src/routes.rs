@@ -32,8 +32,14 @@ pub const KEYED_ROUTES: &[&str] = &[place_order::ROUTE];
 
 pub fn table(services: Services) -> Router {
     Router::new()
-        .route("/orders", post(place_order::handle).get(list_orders::handle))
-        .route("/orders/{id}", get(get_order::handle).put(put_order::handle))
+        .route(
+            "/orders",
+            post(place_order::handle).get(list_orders::handle),
+        )
+        .route(
+            "/orders/{id}",
+            get(get_order::handle).put(put_order::handle),
+        )
         .route("/idempotency-policy", get(get_policy::handle))
         .route("/openapi.json", get(openapi::handle))
         .with_state(services)

@@ -15,14 +15,15 @@ use crate::auth::{self, Authenticator};
 use crate::config::{Config, Migration};
 use crate::consumer::FollowOrders;
 use crate::intake::{self, Intake, Writer};
+use crate::reaper;
 use crate::routes::{self, Services};
 use crate::store::principals;
-use crate::reaper;
 
 const NAME: &str = "order";
 
 /// Principals of the demo, each with its API key.
-const DEMO_PRINCIPALS: [(&str, &str); 2] = [("acme", "demo-key-acme"), ("globex", "demo-key-globex")];
+const DEMO_PRINCIPALS: [(&str, &str); 2] =
+    [("acme", "demo-key-acme"), ("globex", "demo-key-globex")];
 
 pub struct Application {
     listener: TcpListener,
@@ -51,7 +52,8 @@ impl Application {
             intake,
             key_window_seconds: config.key_window_seconds,
         };
-        let mut relay = outbox::Settings::new(&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
+        let mut relay =
+            outbox::Settings::new(&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
         relay.reached = crash::point;
         let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
         let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
@@ -86,7 +88,10 @@ impl Application {
         workers.spawn("consumer", self.consumer.run(workers.shutdown()));
         let reap = reaper::run(self.pool, self.reaper_interval, workers.shutdown());
         workers.spawn("reaper", reap);
-        workers.spawn("http", http::serve(self.listener, self.router, workers.shutdown()));
+        workers.spawn(
+            "http",
+            http::serve(self.listener, self.router, workers.shutdown()),
+        );
         workers.run().await
     }
 }

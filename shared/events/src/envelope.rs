@@ -79,7 +79,10 @@ mod tests {
 
     #[test]
     fn the_id_is_the_same_whenever_the_event_is_derived_again() {
-        assert_eq!(shipped(1, 1, "fulfilment").id, shipped(1, 1, "fulfilment").id);
+        assert_eq!(
+            shipped(1, 1, "fulfilment").id,
+            shipped(1, 1, "fulfilment").id
+        );
     }
 
     #[test]

@@ -24,7 +24,12 @@ impl ContentHash {
 
 impl Fingerprint {
     pub fn of(salt: &[u8], method: &str, path: &str, content: &ContentHash) -> Self {
-        Self(hash_parts(&[salt, method.as_bytes(), path.as_bytes(), &content.0]))
+        Self(hash_parts(&[
+            salt,
+            method.as_bytes(),
+            path.as_bytes(),
+            &content.0,
+        ]))
     }
 
     pub fn as_bytes(&self) -> &[u8] {

@@ -61,7 +61,9 @@ pub async fn claim(
         return Ok(Claim::New);
     }
     // Gone between the two statements means reaped, which is the same as expired.
-    Ok(find(connection, scope, fingerprint).await?.unwrap_or(Claim::Expired))
+    Ok(find(connection, scope, fingerprint)
+        .await?
+        .unwrap_or(Claim::Expired))
 }
 
 /// Stores the answer under a key that was claimed before, usually in the same transaction.

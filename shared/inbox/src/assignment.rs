@@ -22,7 +22,11 @@ impl ClientContext for Assignment {}
 impl ConsumerContext for Assignment {
     fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Revoke(partitions) = rebalance {
-            let lost = partitions.elements().iter().map(|e| e.partition()).collect::<Vec<_>>();
+            let lost = partitions
+                .elements()
+                .iter()
+                .map(|e| e.partition())
+                .collect::<Vec<_>>();
             tracing::debug!(?lost, "partitions revoked");
             self.revoked
                 .lock()

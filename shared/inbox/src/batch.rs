@@ -42,14 +42,19 @@ impl Batch {
 
     /// Drops the work of partitions that somebody else owns now.
     pub(crate) fn forget(&mut self, partitions: &[i32]) {
-        self.wanted.retain(|delivery| !partitions.contains(&delivery.position.partition));
-        self.unreadable.retain(|message| !partitions.contains(&message.position.partition));
-        self.next.retain(|partition, _| !partitions.contains(partition));
+        self.wanted
+            .retain(|delivery| !partitions.contains(&delivery.position.partition));
+        self.unreadable
+            .retain(|message| !partitions.contains(&message.position.partition));
+        self.next
+            .retain(|partition, _| !partitions.contains(partition));
     }
 
     /// A wanted message that cannot be read holds its partition up, loudly: stepping over it could
     /// lose an order.
     pub(crate) fn ensure_readable(&self) -> Result<(), Undecodable> {
-        self.unreadable.first().map_or(Ok(()), |message| Err(message.clone()))
+        self.unreadable
+            .first()
+            .map_or(Ok(()), |message| Err(message.clone()))
     }
 }

@@ -172,7 +172,9 @@ impl<H: Handler> Consumer<H> {
     fn take(&self, batch: &mut Batch, received: KafkaResult<BorrowedMessage<'_>>) {
         match received {
             Ok(message) => {
-                batch.add(&message, &self.settings.group, |kind| self.handler.wants(kind));
+                batch.add(&message, &self.settings.group, |kind| {
+                    self.handler.wants(kind)
+                });
             }
             // The client reconnects by itself; there is nothing to do but to say so.
             Err(error) => tracing::warn!(%error, "receiving failed"),
@@ -186,7 +188,11 @@ impl<H: Handler> Consumer<H> {
             return Ok(0);
         }
         let mut tx = self.pool.begin().await.context("beginning the batch")?;
-        let ids = batch.wanted.iter().map(|delivery| delivery.envelope.id).collect();
+        let ids = batch
+            .wanted
+            .iter()
+            .map(|delivery| delivery.envelope.id)
+            .collect();
         let mut fresh = ledger::record(&mut tx, &self.settings.group, ids)
             .await
             .context("writing the ledger")?;

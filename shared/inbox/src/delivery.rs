@@ -58,7 +58,9 @@ pub(crate) fn open(
     group: &str,
 ) -> Result<Delivery, Undecodable> {
     let position = Position::of(message);
-    let payload = message.payload().and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let payload = message
+        .payload()
+        .and_then(|bytes| std::str::from_utf8(bytes).ok());
     let traceparent = text(message, header::TRACEPARENT).map(str::to_owned);
     let envelope = Envelope {
         id: required::<Uuid>(message, header::ID)?,
@@ -89,7 +91,9 @@ fn process_span(envelope: &Envelope, message: &BorrowedMessage<'_>, group: &str)
     span.set("messaging.system", || "kafka");
     span.set("messaging.operation.type", || "process");
     span.set("messaging.destination.name", || message.topic().to_owned());
-    span.set("messaging.destination.partition.id", || message.partition().to_string());
+    span.set("messaging.destination.partition.id", || {
+        message.partition().to_string()
+    });
     span.set("messaging.kafka.offset", || message.offset());
     span.set("messaging.consumer.group.name", || group.to_owned());
     span.set("messaging.message.id", || envelope.id.to_string());

@@ -9,9 +9,23 @@ use crate::Error;
 
 /// Codes whose minor unit is not 1/100 of the major one.
 const ODD_MINOR_DIGITS: &[(&str, u32)] = &[
-    ("BHD", 3), ("CLP", 0), ("IQD", 3), ("ISK", 0), ("JOD", 3), ("JPY", 0), ("KRW", 0),
-    ("KWD", 3), ("LYD", 3), ("OMR", 3), ("PYG", 0), ("TND", 3), ("UGX", 0), ("VND", 0),
-    ("XAF", 0), ("XOF", 0), ("XPF", 0),
+    ("BHD", 3),
+    ("CLP", 0),
+    ("IQD", 3),
+    ("ISK", 0),
+    ("JOD", 3),
+    ("JPY", 0),
+    ("KRW", 0),
+    ("KWD", 3),
+    ("LYD", 3),
+    ("OMR", 3),
+    ("PYG", 0),
+    ("TND", 3),
+    ("UGX", 0),
+    ("VND", 0),
+    ("XAF", 0),
+    ("XOF", 0),
+    ("XPF", 0),
 ];
 
 #[rustfmt::skip]
@@ -35,8 +49,12 @@ pub struct Currency(u8);
 impl Currency {
     /// Upper-case ISO 4217 only: `usd` is refused, so that one currency has one spelling.
     pub fn parse(code: &str) -> Result<Self, Error> {
-        let at = KNOWN.binary_search(&code).map_err(|_| Error::UnknownCurrency)?;
-        u8::try_from(at).map(Self).map_err(|_| Error::UnknownCurrency)
+        let at = KNOWN
+            .binary_search(&code)
+            .map_err(|_| Error::UnknownCurrency)?;
+        u8::try_from(at)
+            .map(Self)
+            .map_err(|_| Error::UnknownCurrency)
     }
 
     pub fn code(self) -> &'static str {
@@ -45,7 +63,9 @@ impl Currency {
 
     /// Digits after the decimal point: 2 for USD, 0 for JPY, 3 for KWD.
     pub fn minor_digits(self) -> u32 {
-        let odd = ODD_MINOR_DIGITS.iter().find(|(code, _)| *code == self.code());
+        let odd = ODD_MINOR_DIGITS
+            .iter()
+            .find(|(code, _)| *code == self.code());
         odd.map_or(2, |(_, digits)| *digits)
     }
 }

@@ -15,12 +15,18 @@ pub async fn enqueue(connection: &mut PgConnection, events: &[Envelope]) -> sqlx
         return Ok(());
     }
     let event_ids: Vec<Uuid> = events.iter().map(|event| event.id).collect();
-    let types: Vec<&str> = events.iter().map(|event| event.event_type.as_str()).collect();
+    let types: Vec<&str> = events
+        .iter()
+        .map(|event| event.event_type.as_str())
+        .collect();
     let sources: Vec<&str> = events.iter().map(|event| event.source.as_str()).collect();
     let subjects: Vec<Uuid> = events.iter().map(|event| event.subject).collect();
     let shards: Vec<i16> = events.iter().map(|event| shard_of(event.subject)).collect();
     let correlations: Vec<&str> = events.iter().map(|event| &*event.correlation_id).collect();
-    let traces: Vec<Option<&str>> = events.iter().map(|event| event.traceparent.as_deref()).collect();
+    let traces: Vec<Option<&str>> = events
+        .iter()
+        .map(|event| event.traceparent.as_deref())
+        .collect();
     let payloads: Vec<&str> = events.iter().map(|event| event.payload.as_str()).collect();
     sqlx::query!(
         "insert into outbox

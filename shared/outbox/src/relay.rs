@@ -108,11 +108,18 @@ impl Relay {
                 Ok(Outcome::Published(_)) => continue,
                 Ok(Outcome::Idle) => self.settings.poll,
                 Ok(Outcome::Refused { published, refused }) => {
-                    tracing::warn!(published, refused, "the broker refused events, trying again");
+                    tracing::warn!(
+                        published,
+                        refused,
+                        "the broker refused events, trying again"
+                    );
                     FAILURE_PAUSE
                 }
                 Err(error) => {
-                    tracing::warn!(error = format!("{error:#}"), "publishing failed, trying again");
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        "publishing failed, trying again"
+                    );
                     self.session = None;
                     FAILURE_PAUSE
                 }
@@ -178,7 +185,9 @@ async fn open<'a>(
         Some(open) => open,
         None => {
             let mut connection = database.connect().await.context("connecting the relay")?;
-            shards::join(&mut connection).await.context("announcing the relay")?;
+            shards::join(&mut connection)
+                .await
+                .context("announcing the relay")?;
             Session {
                 connection,
                 shards: Vec::new(),
@@ -242,6 +251,8 @@ fn publish_span(row: &Row, topic: &str) -> Span {
     span.set("event.type", || row.event_type.clone());
     span.set("order.id", || row.subject.to_string());
     span.set("correlation_id", || row.correlation_id.clone());
-    span.set("outbox.wait_ms", || (Utc::now() - row.created_at).num_milliseconds());
+    span.set("outbox.wait_ms", || {
+        (Utc::now() - row.created_at).num_milliseconds()
+    });
     span
 }

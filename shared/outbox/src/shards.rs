@@ -15,9 +15,13 @@ const PRESENCE: i32 = 1_000;
 
 /// Says "I am here", once per session, so that [`rebalance`] can count the relays.
 pub(crate) async fn join(connection: &mut PgConnection) -> sqlx::Result<()> {
-    sqlx::query_scalar!("select pg_advisory_lock_shared($1, $2)", LOCK_CLASS, PRESENCE)
-        .fetch_one(connection)
-        .await?;
+    sqlx::query_scalar!(
+        "select pg_advisory_lock_shared($1, $2)",
+        LOCK_CLASS,
+        PRESENCE
+    )
+    .fetch_one(connection)
+    .await?;
     Ok(())
 }
 
@@ -69,9 +73,13 @@ async fn try_lock(connection: &mut PgConnection, shard: i16) -> sqlx::Result<boo
 }
 
 async fn unlock(connection: &mut PgConnection, shard: i16) -> sqlx::Result<()> {
-    sqlx::query_scalar!("select pg_advisory_unlock($1, $2)", LOCK_CLASS, i32::from(shard))
-        .fetch_one(connection)
-        .await?;
+    sqlx::query_scalar!(
+        "select pg_advisory_unlock($1, $2)",
+        LOCK_CLASS,
+        i32::from(shard)
+    )
+    .fetch_one(connection)
+    .await?;
     Ok(())
 }
 

@@ -38,10 +38,7 @@ pub(crate) async fn unpublished(
     .await
 }
 
-pub(crate) async fn mark_published(
-    connection: &mut PgConnection,
-    ids: &[i64],
-) -> sqlx::Result<()> {
+pub(crate) async fn mark_published(connection: &mut PgConnection, ids: &[i64]) -> sqlx::Result<()> {
     sqlx::query!(
         "update outbox set published_at = now() where id = any($1)",
         ids

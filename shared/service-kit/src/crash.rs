@@ -72,7 +72,9 @@ mod armed {
         };
         for entry in spec.split(',').filter(|entry| !entry.is_empty()) {
             let (name, hits) = entry.split_once(':').unwrap_or((entry, "1"));
-            let hits = hits.parse().with_context(|| format!("{ENV}: bad hit count in {entry:?}"))?;
+            let hits = hits
+                .parse()
+                .with_context(|| format!("{ENV}: bad hit count in {entry:?}"))?;
             arm(name, hits);
         }
         Ok(())

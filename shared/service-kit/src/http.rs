@@ -32,7 +32,9 @@ pub fn finish(routes: Router, pool: PgPool) -> Router {
     let routes = routes.merge(crate::http::admin::routes());
     routes
         .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
-        .layer(CatchPanicLayer::custom(|_| Problem::internal().into_response()))
+        .layer(CatchPanicLayer::custom(|_| {
+            Problem::internal().into_response()
+        }))
         .layer(middleware::from_fn(telemetry::http::observe))
 }
 

@@ -6,6 +6,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
+pub const CONTENT_TYPE: &str = "application/problem+json";
+
 /// What a client sees. Holds nothing that must stay inside; causes go to the log.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -67,7 +69,8 @@ impl Problem {
         self.status
     }
 
-    fn body(&self) -> Vec<u8> {
+    /// The JSON text, for whoever stores the answer to give it again.
+    pub fn body(&self) -> Vec<u8> {
         let mut body = json!({
             "type": format!("urn:chargeonce:problem:{}", self.code),
             "title": self.status.canonical_reason().unwrap_or("Error"),
@@ -88,10 +91,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.status, self.body()).into_response();
         let headers = response.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
         if let Some(delay) = self.retry_after {
             // Whole seconds, rounded up: zero would invite a storm.
             let seconds = delay.as_millis().div_ceil(1_000).max(1);

@@ -28,7 +28,10 @@ where
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the last word of a program that failed")]
+#[expect(
+    clippy::print_stderr,
+    reason = "the last word of a program that failed"
+)]
 fn fail(name: &str, error: &anyhow::Error) -> ExitCode {
     eprintln!("{name}: {error:#}");
     ExitCode::FAILURE

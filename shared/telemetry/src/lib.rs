@@ -38,7 +38,11 @@ pub struct Guard {
 pub fn init(service: &'static str, settings: &Settings) -> anyhow::Result<Guard> {
     logs::init(settings.log_format)?;
     metric::init()?;
-    let Some(endpoint) = settings.otlp_endpoint.as_deref().filter(|url| !url.is_empty()) else {
+    let Some(endpoint) = settings
+        .otlp_endpoint
+        .as_deref()
+        .filter(|url| !url.is_empty())
+    else {
         return Ok(Guard { provider: None });
     };
     let exporter = SpanExporter::builder()

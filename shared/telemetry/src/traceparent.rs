@@ -7,7 +7,9 @@ const LEN: usize = 55;
 /// `None` for anything that is not a version-00 header with non-zero ids.
 pub fn parse(header: &str) -> Option<SpanContext> {
     let well_formed = header.len() == LEN
-        && header.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b) || b == b'-');
+        && header
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b) || b == b'-');
     let mut parts = header.split('-');
     let (version, trace, span, flags) =
         (parts.next()?, parts.next()?, parts.next()?, parts.next()?);

@@ -167,16 +167,33 @@ mod tests {
             draft(move |body| *body.pointer_mut(path).unwrap() = value).unwrap_err()
         };
         assert_eq!(set("/items", json!([])), InvalidDraft::ItemCount);
-        assert_eq!(set("/items/0/quantity", json!(0)), InvalidDraft::Quantity { line });
-        assert_eq!(set("/items/0/quantity", json!(-1)), InvalidDraft::Quantity { line });
-        assert_eq!(set("/items/0/unit_price", json!(0)), InvalidDraft::UnitPrice { line });
-        assert_eq!(set("/items/0/unit_price", json!(-5)), InvalidDraft::UnitPrice { line });
+        assert_eq!(
+            set("/items/0/quantity", json!(0)),
+            InvalidDraft::Quantity { line }
+        );
+        assert_eq!(
+            set("/items/0/quantity", json!(-1)),
+            InvalidDraft::Quantity { line }
+        );
+        assert_eq!(
+            set("/items/0/unit_price", json!(0)),
+            InvalidDraft::UnitPrice { line }
+        );
+        assert_eq!(
+            set("/items/0/unit_price", json!(-5)),
+            InvalidDraft::UnitPrice { line }
+        );
         let huge = set("/items/0/unit_price", json!(i64::MAX));
         assert_eq!(huge, InvalidDraft::Money(money::Error::OutOfRange));
         let unknown = set("/currency", json!("DOGE"));
         assert_eq!(unknown, InvalidDraft::Money(money::Error::UnknownCurrency));
         let control = set("/customer_id", json!("a\u{0}b"));
-        assert_eq!(control, InvalidDraft::Text { field: "customer_id" });
+        assert_eq!(
+            control,
+            InvalidDraft::Text {
+                field: "customer_id"
+            }
+        );
         let too_many = vec![json!({"sku": "S", "quantity": 1, "unit_price": 1}); ITEMS_MAX + 1];
         assert_eq!(set("/items", json!(too_many)), InvalidDraft::ItemCount);
     }
@@ -187,6 +204,9 @@ mod tests {
             body["items"][0]["quantity"] = json!(QUANTITY_MAX);
             body["items"][0]["unit_price"] = json!(money::AMOUNT_MAX);
         });
-        assert_eq!(result.unwrap_err(), InvalidDraft::Money(money::Error::OutOfRange));
+        assert_eq!(
+            result.unwrap_err(),
+            InvalidDraft::Money(money::Error::OutOfRange)
+        );
     }
 }

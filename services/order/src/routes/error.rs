@@ -69,7 +69,9 @@ impl From<&Error> for Problem {
                 "Send a valid API key: Authorization: Bearer <key>.",
             ),
             Error::Key(reason) => bad("malformed_idempotency_key", sentence(reason)),
-            Error::Json(reason) => bad("malformed_json", format!("The body is not JSON: {reason}.")),
+            Error::Json(reason) => {
+                bad("malformed_json", format!("The body is not JSON: {reason}."))
+            }
             Error::Shape(reason) => unprocessable("invalid_order", sentence(reason)),
             Error::Invalid(reason) => unprocessable("invalid_order", sentence(reason)),
             Error::TooLarge => Self::new(

@@ -55,13 +55,20 @@ pub(super) async fn handle(
     let has_next = found.len() as i64 > limit;
     found.truncate(limit as usize);
     let next = found.last().filter(|_| has_next).map(cursor);
-    let orders = found.into_iter().map(|order| OrderView::new(order, None)).collect();
+    let orders = found
+        .into_iter()
+        .map(|order| OrderView::new(order, None))
+        .collect();
     Ok(Json(Listing { orders, next }))
 }
 
 /// Opaque to clients: the place in the sort order, in microseconds as Postgres keeps them.
 fn cursor(order: &Order) -> String {
-    format!("{}.{}", order.created_at.timestamp_micros(), order.id.simple())
+    format!(
+        "{}.{}",
+        order.created_at.timestamp_micros(),
+        order.id.simple()
+    )
 }
 
 fn parse_cursor(cursor: &str) -> Result<(DateTime<Utc>, Uuid), Error> {

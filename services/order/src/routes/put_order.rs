@@ -43,9 +43,7 @@ async fn known(services: &Services, order: &NewOrder) -> Result<Response, Error>
         };
     }
     let by_reference = match &order.draft.reference {
-        Some(reference) => {
-            orders::find_by_reference(&mut connection, principal, reference).await?
-        }
+        Some(reference) => orders::find_by_reference(&mut connection, principal, reference).await?,
         None => None,
     };
     // Neither: the id belongs to somebody else, about whom nothing is said.

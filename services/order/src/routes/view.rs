@@ -109,7 +109,10 @@ pub fn of_taken_reference(first: &Order, content_hash: &ContentHash) -> StoredRe
     let problem = error::conflict(Some(first.id));
     StoredResponse {
         status: problem.status().as_u16(),
-        headers: vec![("content-type".to_owned(), service_kit::problem::CONTENT_TYPE.to_owned())],
+        headers: vec![(
+            "content-type".to_owned(),
+            service_kit::problem::CONTENT_TYPE.to_owned(),
+        )],
         body: problem.body(),
     }
 }
@@ -117,7 +120,10 @@ pub fn of_taken_reference(first: &Order, content_hash: &ContentHash) -> StoredRe
 fn stored(status: u16, receipt: &Receipt<'_>) -> StoredResponse {
     let headers = vec![
         ("content-type".to_owned(), "application/json".to_owned()),
-        ("location".to_owned(), format!("/orders/{}", receipt.order_id)),
+        (
+            "location".to_owned(),
+            format!("/orders/{}", receipt.order_id),
+        ),
     ];
     // A struct of strings and numbers always serialises.
     let body = serde_json::to_vec(receipt).unwrap_or_default();

@@ -100,7 +100,9 @@ fn read(outcome: &str) -> sqlx::Result<Placement> {
         "in_flight" => Ok(Placement::InFlight),
         "claimed" => Ok(Placement::Claimed),
         "known" => Ok(Placement::Known),
-        other => Err(sqlx::Error::Decode(format!("unknown outcome {other:?}").into())),
+        other => Err(sqlx::Error::Decode(
+            format!("unknown outcome {other:?}").into(),
+        )),
     }
 }
 
@@ -148,8 +150,10 @@ impl<'a> Columns<'a> {
         self.principals.push(&order.principal.id);
         self.routes.push(claim.map(|claim| claim.route));
         self.keys.push(claim.map(|claim| claim.key.as_str()));
-        self.lock_ids.push(order.scope().map(|scope| scope.lock_id()));
-        self.fingerprints.push(claim.map(|claim| claim.fingerprint.as_bytes()));
+        self.lock_ids
+            .push(order.scope().map(|scope| scope.lock_id()));
+        self.fingerprints
+            .push(claim.map(|claim| claim.fingerprint.as_bytes()));
         self.references.push(order.draft.reference.as_deref());
         self.customers.push(&order.draft.customer_id);
         self.amounts.push(order.draft.total.amount());

@@ -133,7 +133,10 @@ pub struct Change {
 pub async fn apply(connection: &mut PgConnection, changes: &[Change]) -> sqlx::Result<u64> {
     let ids: Vec<Uuid> = changes.iter().map(|change| change.id).collect();
     let versions: Vec<i32> = changes.iter().map(|change| change.version).collect();
-    let statuses: Vec<&str> = changes.iter().map(|change| change.status.as_str()).collect();
+    let statuses: Vec<&str> = changes
+        .iter()
+        .map(|change| change.status.as_str())
+        .collect();
     let steps: Vec<i32> = changes.iter().map(|change| change.steps).collect();
     let updated = sqlx::query!(
         "update orders

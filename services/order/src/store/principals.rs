@@ -22,9 +22,12 @@ pub async fn find_by_key_hash(pool: &PgPool, key_hash: &[u8]) -> sqlx::Result<Op
 
 /// Adds a principal with one API key; does nothing if it is there already.
 pub async fn add(connection: &mut PgConnection, id: &str, key_hash: &[u8]) -> sqlx::Result<()> {
-    sqlx::query!("insert into principals (id) values ($1) on conflict do nothing", id)
-        .execute(&mut *connection)
-        .await?;
+    sqlx::query!(
+        "insert into principals (id) values ($1) on conflict do nothing",
+        id
+    )
+    .execute(&mut *connection)
+    .await?;
     sqlx::query!(
         "insert into api_keys (key_hash, principal_id) values ($1, $2) on conflict do nothing",
         key_hash,

@@ -1,0 +1,8 @@
+//! The fulfilment service: decides whether a paid order ships, and ships it once.
+
+pub mod config;
+pub mod consumer;
+pub mod domain;
+pub mod routes;
+pub mod startup;
+pub mod store;

@@ -1,0 +1,23 @@
+//! `fulfilment serve` and `fulfilment migrate`.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use fulfilment::config::{Command, Program};
+use fulfilment::startup::{Application, migrate};
+use service_kit::program;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Program { telemetry, command } = Program::parse();
+    program::run("fulfilment", &telemetry, async {
+        match command {
+            Command::Serve(config) => {
+                let shutdown = program::shutdown_on_signal()?;
+                Application::build(config).await?.run_until(shutdown).await
+            }
+            Command::Migrate(migration) => migrate(migration).await,
+        }
+    })
+    .await
+}

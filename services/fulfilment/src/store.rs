@@ -1,0 +1,4 @@
+//! SQL as free functions over a connection; the caller owns the transaction.
+
+pub mod shipments;
+pub mod stock;

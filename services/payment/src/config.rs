@@ -1,0 +1,88 @@
+//! Settings, from flags or environment, checked before a port is bound.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+/// The payment service of ChargeOnce.
+#[derive(Debug, Parser)]
+pub struct Program {
+    #[command(flatten)]
+    pub telemetry: telemetry::Settings,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Charge what was ordered until SIGTERM.
+    Serve(Config),
+    /// Bring the database up to date and exit.
+    Migrate(Migration),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Config {
+    /// Address of health, metrics and operator routes; port 0 picks a free one.
+    #[arg(long, env = "LISTEN", default_value = "127.0.0.1:8082")]
+    pub listen: SocketAddr,
+    #[command(flatten)]
+    pub database: service_kit::database::Settings,
+    #[command(flatten)]
+    pub kafka: service_kit::kafka::Settings,
+    /// Consumer group.
+    #[arg(long, env = "KAFKA_GROUP", default_value = "payment")]
+    pub kafka_group: String,
+    /// Base URL of the payment provider.
+    #[arg(long, env = "PSP_URL", default_value = "http://127.0.0.1:8090")]
+    pub psp_url: String,
+    /// Longest wait for the provider's answer. Past it the outcome is unknown and asked for again.
+    #[arg(long, env = "PSP_TIMEOUT_MS", default_value_t = 10_000)]
+    pub psp_timeout_ms: u64,
+    /// Most calls to the provider at once.
+    #[arg(long, env = "PSP_IN_FLIGHT_MAX", default_value_t = 256)]
+    pub psp_in_flight_max: usize,
+    /// How long a charger owns an attempt. Another takes over when this has passed, so it must be
+    /// longer than the provider's time-out.
+    #[arg(long, env = "LEASE_MS", default_value_t = 30_000)]
+    pub lease_ms: u64,
+    /// How often the charger looks for due attempts without being woken.
+    #[arg(long, env = "CHARGER_POLL_MS", default_value_t = 250)]
+    pub charger_poll_ms: u64,
+    /// Delay after the first try that told nothing; doubles from there, with jitter.
+    #[arg(long, env = "RETRY_BASE_MS", default_value_t = 200)]
+    pub retry_base_ms: u64,
+    /// Longest such delay.
+    #[arg(long, env = "RETRY_MAX_MS", default_value_t = 30_000)]
+    pub retry_max_ms: u64,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Migration {
+    /// The database to migrate.
+    #[arg(long, env = "DATABASE_URL")]
+    pub database_url: String,
+}
+
+impl Config {
+    /// What the types cannot say.
+    pub fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.lease_ms > self.psp_timeout_ms,
+            "LEASE_MS ({}) must be longer than PSP_TIMEOUT_MS ({}): a call must end before its \
+             lease does",
+            self.lease_ms,
+            self.psp_timeout_ms
+        );
+        anyhow::ensure!(
+            self.psp_in_flight_max > 0,
+            "PSP_IN_FLIGHT_MAX must be at least 1"
+        );
+        Ok(())
+    }
+
+    pub fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+}

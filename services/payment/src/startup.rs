@@ -1,0 +1,105 @@
+//! Puts the service together, and runs it until it is told to stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::Router;
+use inbox::Consumer;
+use outbox::{Relay, Wake};
+use service_kit::{Backoff, Workers, crash, database, http, migration};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::charger::Charger;
+use crate::config::{Config, Migration};
+use crate::consumer::OpenAttempts;
+use crate::recorder::Recorder;
+use crate::{psp, routes};
+
+const NAME: &str = "payment";
+
+pub struct Application {
+    listener: TcpListener,
+    router: Router,
+    relay: Relay,
+    consumer: Consumer<OpenAttempts>,
+    charger: Charger,
+    recorder: Recorder,
+}
+
+impl Application {
+    pub async fn build(config: Config) -> anyhow::Result<Self> {
+        config.check()?;
+        let pool = database::connect_lazy(&config.database, NAME)?;
+        let wake = Wake::default();
+        let due = Arc::new(Notify::new());
+        let (sender, receiver) = mpsc::channel(config.psp_in_flight_max);
+        let charger = Charger {
+            pool: pool.clone(),
+            psp: psp::Client::new(
+                &config.psp_url,
+                Duration::from_millis(config.psp_timeout_ms),
+            )?,
+            lease: config.lease(),
+            poll: Duration::from_millis(config.charger_poll_ms),
+            in_flight_max: config.psp_in_flight_max,
+            due: due.clone(),
+            answers: sender,
+        };
+        let recorder = Recorder {
+            pool: pool.clone(),
+            backoff: Backoff {
+                base: Duration::from_millis(config.retry_base_ms),
+                max: Duration::from_millis(config.retry_max_ms),
+            },
+            wake: wake.clone(),
+            answers: receiver,
+        };
+        let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
+        let mut relay = outbox::Settings::new(brokers, topic);
+        relay.reached = crash::point;
+        let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
+        inbox.fetch_wait_max_ms = config.kafka.kafka_fetch_wait_max_ms;
+        inbox.reached = crash::point;
+        let listener = TcpListener::bind(config.listen)
+            .await
+            .with_context(|| format!("binding {}", config.listen))?;
+        Ok(Self {
+            listener,
+            router: http::finish(routes::table(), pool.clone()),
+            relay: Relay::new(relay, (*pool.connect_options()).clone(), wake)?,
+            consumer: Consumer::new(inbox, pool, OpenAttempts { due })?,
+            charger,
+            recorder,
+        })
+    }
+
+    /// The port that was bound, for whoever asked for any.
+    pub fn port(&self) -> anyhow::Result<u16> {
+        Ok(self.listener.local_addr()?.port())
+    }
+
+    pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        tracing::info!(address = %self.listener.local_addr()?, "payment service is up");
+        let mut workers = Workers::new(shutdown);
+        workers.spawn("consumer", self.consumer.run(workers.shutdown()));
+        workers.spawn("charger", self.charger.run(workers.shutdown()));
+        workers.spawn("recorder", self.recorder.run());
+        workers.spawn("relay", self.relay.run(workers.shutdown()));
+        workers.spawn(
+            "http",
+            http::serve(self.listener, self.router, workers.shutdown()),
+        );
+        workers.run().await
+    }
+}
+
+pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
+    let migrators = vec![
+        sqlx::migrate!("../../migrations/common"),
+        sqlx::migrate!("../../migrations/payment"),
+    ];
+    migration::run(&migration.database_url, migrators).await
+}
