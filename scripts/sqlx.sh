@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# The data in .sqlx lets the checked queries compile without a database. Both commands compile
+# them against freshly migrated databases, which is the check that the queries themselves need.
+#   scripts/sqlx.sh prepare   writes .sqlx anew
+#   scripts/sqlx.sh check     fails if .sqlx is not what prepare would write
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+# database NAME DIRECTORY…: a database with the migrations of the directories, named to the
+# macros by NAME_DATABASE_URL (each crate's sqlx.toml says which variable it reads).
+database() {
+    local name=$1 url="${TEST_DATABASE_URL%/*}/sqlx_$1" directory migration
+    shift
+    psql -q "$TEST_DATABASE_URL" -c "CREATE DATABASE sqlx_$name"
+    for directory in "$@"; do
+        for migration in migrations/"$directory"/*.sql; do
+            psql -q -v ON_ERROR_STOP=1 "$url" -f "$migration" >/dev/null
+        done
+    done
+    export "${name^^}_DATABASE_URL=$url"
+}
+
+# Compiles the crates with checked queries against the databases; the macros write to $1.
+compile() {
+    local config
+    for config in */*/sqlx.toml; do
+        # The compiler does not know that the macros' answer depends on a database.
+        find "$(dirname "$config")/src" -maxdepth 1 \( -name lib.rs -o -name main.rs \) \
+            -exec touch {} +
+    done
+    # The whole workspace: with a part of it, the dependencies' features would differ, and they
+    # would all be compiled once more.
+    SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$1 \
+        cargo check --workspace --all-targets --features "$FEATURES"
+}
+
+# The part that runs with a Postgres around it.
+with_postgres() {
+    local fresh
+    fresh=$(mktemp -d)
+    # shellcheck disable=SC2064  # the name is known now and gone later
+    trap "rm -rf '$fresh'" EXIT
+    database common common
+    database order common order
+    database payment common payment
+    database fulfilment common fulfilment
+    database psp psp
+    compile "$fresh"
+    if [[ $1 == prepare ]]; then
+        mkdir -p .sqlx
+        rm -f .sqlx/query-*.json
+        cp "$fresh"/query-*.json .sqlx/
+    else
+        diff -r "$fresh" .sqlx || fail ".sqlx is out of date: run scripts/sqlx.sh prepare"
+    fi
+}
+
+case "${1:-}" in
+prepare | check)
+    if [[ -n ${SQLX_SCRIPT_INSIDE:-} ]]; then
+        with_postgres "$1"
+    else
+        cargo build --workspace --bin lab --features "$FEATURES"
+        SQLX_SCRIPT_INSIDE=yes exec "${CARGO_TARGET_DIR:-target}/debug/lab" \
+            infra --kafka none -- scripts/sqlx.sh "$1"
+    fi
+    ;;
+*) fail "usage: scripts/sqlx.sh prepare|check" ;;
+esac
