@@ -26,6 +26,17 @@ pub async fn create(server: &str, name: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot create the database {name}"))
 }
 
+/// A fresh database for one test, on the server that `TEST_DATABASE_URL` names; returns its URL.
+/// The server is made for the test run, so the database goes when the run does.
+pub async fn create_for_test(label: &str) -> anyhow::Result<String> {
+    let server = std::env::var("TEST_DATABASE_URL").context(
+        "TEST_DATABASE_URL is not set: run scripts/test.sh, or `lab infra -- cargo test …`",
+    )?;
+    let name = format!("{label}_{}", uuid::Uuid::new_v4().simple());
+    create(&server, &name).await?;
+    url(&server, &name)
+}
+
 /// Creates a database unless it is there.
 pub async fn create_if_missing(server: &str, name: &str) -> anyhow::Result<()> {
     let mut connection = PgConnection::connect(server).await?;
