@@ -1,0 +1,75 @@
+//! Settings, from flags or the environment, parsed once before anything starts.
+
+mod ungrouped;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use ungrouped::Ungrouped;
+
+/// The mock payment provider.
+#[derive(Debug, Parser)]
+#[command(name = "psp")]
+pub struct Program {
+    #[command(flatten)]
+    pub settings: Settings,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum Command {
+    /// Answers requests until it is told to stop (the default).
+    Serve,
+    /// Brings the database up to date and ends.
+    Migrate,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Address to listen on; port 0 takes a free one.
+    #[arg(long, env = "LISTEN", default_value = "127.0.0.1:8090")]
+    pub listen: SocketAddr,
+    #[command(flatten)]
+    pub charging: Charging,
+    #[command(flatten)]
+    pub database: Ungrouped<service_kit::database::Settings>,
+    #[command(flatten)]
+    pub telemetry: Ungrouped<telemetry::Settings>,
+}
+
+/// How this provider treats keys and slow cards.
+#[derive(Clone, Debug, Args)]
+pub struct Charging {
+    /// How long a key is remembered; older ones charge again.
+    #[arg(long, env = "PSP_KEY_WINDOW_SECONDS", default_value_t = 86_400,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub psp_key_window_seconds: u32,
+    /// What a retry of a key that was answered with a 5xx gets: that 5xx again, or a fresh try.
+    #[arg(long, env = "PSP_REPLAY_5XX", value_enum, default_value_t = Replay5xx::Fresh)]
+    pub psp_replay_5xx: Replay5xx,
+    /// How long `pm_card_slow` takes to capture.
+    #[arg(long, env = "PSP_SLOW_MS", default_value_t = 30_000)]
+    pub psp_slow_ms: u64,
+}
+
+impl Charging {
+    pub fn key_window(&self) -> Duration {
+        Duration::from_secs(u64::from(self.psp_key_window_seconds))
+    }
+
+    pub fn slow(&self) -> Duration {
+        Duration::from_millis(self.psp_slow_ms)
+    }
+}
+
+/// Both styles are found in the field, and a caller must survive either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Replay5xx {
+    /// A 5xx is the key's answer for as long as the key is remembered.
+    Stored,
+    /// A 5xx is never kept; the next request with the key runs.
+    Fresh,
+}

@@ -1,0 +1,49 @@
+//! An answer as it is sent, and as it is kept to be sent again.
+
+use serde_json::json;
+
+use crate::domain::charge::Charge;
+use crate::domain::fault::Failure;
+use crate::domain::method::Decline;
+
+const CREATED: u16 = 201;
+const PAYMENT_REQUIRED: u16 = 402;
+
+/// A status belongs to it: what a provider remembers under a key is an HTTP answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn captured(charge: &Charge) -> Self {
+        Self {
+            status: CREATED,
+            body: json!(charge).to_string(),
+        }
+    }
+
+    pub fn declined(decline: Decline) -> Self {
+        Self::error(PAYMENT_REQUIRED, decline.code(), decline.message())
+    }
+
+    /// What a fault makes the caller see.
+    pub fn failed(failure: Failure) -> Self {
+        let code = match failure.status {
+            409 => "conflict",
+            429 => "rate_limited",
+            503 => "unavailable",
+            _ => "provider_error",
+        };
+        Self::error(failure.status, code, "A fault was injected here.")
+    }
+
+    /// The shape of every error of this provider.
+    pub fn error(status: u16, code: &str, message: &str) -> Self {
+        Self {
+            status,
+            body: json!({"error": {"code": code, "message": message}}).to_string(),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Faults: where they strike, what they do, and whom they hit.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Longest delay that can be asked for.
+pub const DELAY_MS_MAX: u64 = 600_000;
+/// The status of an `error` fault that names none.
+const STATUS_DEFAULT: u16 = 500;
+
+/// A fault as it is posted and listed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    pub point: Point,
+    pub action: Action,
+    /// For `delay`: how long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// For `error`: 409, 429 or any 5xx.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// For `error`: the `Retry-After` to send.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u32>,
+    /// How often it strikes; without it, until it is cleared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times: Option<u32>,
+    /// How likely it strikes, from 0 to 1.
+    #[serde(default = "always")]
+    pub probability: f64,
+    /// Only charges with this reference; without it, every charge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Point {
+    /// At the door: this request has neither marked its key nor charged.
+    BeforeCharge,
+    /// The key is in flight, nothing is charged yet. Replays never come here.
+    DuringCharge,
+    /// Charge and answer are committed, the reply is not sent.
+    AfterCharge,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Goes on later.
+    Delay,
+    /// The connection is closed without an answer.
+    Drop,
+    /// The connection stays open without an answer.
+    Hang,
+    /// Answers with an error.
+    Error,
+}
+
+/// What a fault does to the one request that it hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strike {
+    Delay(Duration),
+    Drop,
+    Hang,
+    Fail(Failure),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub status: u16,
+    pub retry_after_seconds: Option<u32>,
+}
+
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum Invalid {
+    #[error("a delay needs delay_ms of at most {DELAY_MS_MAX}")]
+    Delay,
+    #[error("the status of an error is 409, 429 or 500 to 599")]
+    Status,
+    #[error("probability must be from 0 to 1")]
+    Probability,
+    #[error("times must be at least 1")]
+    Times,
+}
+
+impl Fault {
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.action == Action::Delay && self.delay_ms.is_none_or(|ms| ms > DELAY_MS_MAX) {
+            return Err(Invalid::Delay);
+        }
+        if !matches!(self.status, None | Some(409 | 429 | 500..=599)) {
+            return Err(Invalid::Status);
+        }
+        if !(0.0..=1.0).contains(&self.probability) {
+            return Err(Invalid::Probability);
+        }
+        if self.times == Some(0) {
+            return Err(Invalid::Times);
+        }
+        Ok(())
+    }
+
+    /// Whether it could strike there, were it its turn.
+    pub fn aims_at(&self, point: Point, reference: &str) -> bool {
+        self.point == point
+            && self
+                .reference
+                .as_deref()
+                .is_none_or(|only| only == reference)
+    }
+
+    pub fn is_spent(&self, fired: u32) -> bool {
+        self.times.is_some_and(|times| fired >= times)
+    }
+
+    /// `roll` is drawn from [0, 1): probability 1 always strikes, 0 never.
+    pub fn strikes(&self, roll: f64) -> bool {
+        roll < self.probability
+    }
+
+    pub fn strike(&self) -> Strike {
+        match self.action {
+            Action::Delay => Strike::Delay(Duration::from_millis(self.delay_ms.unwrap_or(0))),
+            Action::Drop => Strike::Drop,
+            Action::Hang => Strike::Hang,
+            Action::Error => Strike::Fail(Failure {
+                status: self.status.unwrap_or(STATUS_DEFAULT),
+                retry_after_seconds: self.retry_after_seconds,
+            }),
+        }
+    }
+}
+
+impl Failure {
+    /// Whether a provider that keeps its 5xx keeps this one. 409 and 429 say "later", never "no".
+    pub fn is_final(self) -> bool {
+        self.status >= 500
+    }
+}
+
+fn always() -> f64 {
+    1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(json: &str) -> Fault {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn a_fault_aims_at_its_point_and_its_reference_only() {
+        let everyone = fault(r#"{"point":"after_charge","action":"drop"}"#);
+        let one = fault(r#"{"point":"after_charge","action":"drop","reference":"o-1"}"#);
+        assert!(everyone.aims_at(Point::AfterCharge, "o-2"));
+        assert!(!everyone.aims_at(Point::BeforeCharge, "o-2"));
+        assert!(one.aims_at(Point::AfterCharge, "o-1"));
+        assert!(!one.aims_at(Point::AfterCharge, "o-2"));
+    }
+
+    #[test]
+    fn faults_that_make_no_sense_are_refused() {
+        for (members, expected) in [
+            (r#""action":"delay""#, Err(Invalid::Delay)),
+            (r#""action":"delay","delay_ms":600001"#, Err(Invalid::Delay)),
+            (r#""action":"error","status":200"#, Err(Invalid::Status)),
+            (
+                r#""action":"drop","probability":1.5"#,
+                Err(Invalid::Probability),
+            ),
+            (r#""action":"drop","times":0"#, Err(Invalid::Times)),
+            (r#""action":"error","status":429"#, Ok(())),
+        ] {
+            let json = format!(r#"{{"point":"before_charge",{members}}}"#);
+            assert_eq!(fault(&json).check(), expected, "{members}");
+        }
+    }
+
+    #[test]
+    fn a_fault_without_times_is_never_spent() {
+        assert!(!fault(r#"{"point":"before_charge","action":"hang"}"#).is_spent(u32::MAX));
+        let twice = fault(r#"{"point":"before_charge","action":"hang","times":2}"#);
+        assert_eq!([1, 2].map(|fired| twice.is_spent(fired)), [false, true]);
+    }
+}

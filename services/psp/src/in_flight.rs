@@ -1,0 +1,59 @@
+//! Keys that are being worked on right now.
+//!
+//! In memory, because this provider is one process and a charge is one statement: when the process
+//! dies, so does the work, and nothing is left to be marked.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug, Default)]
+pub struct InFlight {
+    keys: Mutex<HashSet<Arc<str>>>,
+}
+
+/// The sole right to work on a key, given back on drop: also after an error, a panic, or a caller
+/// that hung up.
+#[derive(Debug)]
+pub struct Claim<'a> {
+    registry: &'a InFlight,
+    key: Arc<str>,
+}
+
+impl InFlight {
+    /// `None` while somebody else works on the key.
+    pub fn claim(&self, key: &Arc<str>) -> Option<Claim<'_>> {
+        let fresh = self.keys().insert(Arc::clone(key));
+        fresh.then(|| Claim {
+            registry: self,
+            key: Arc::clone(key),
+        })
+    }
+
+    fn keys(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
+        // A set of strings is never half changed, so a panic elsewhere does not spoil it.
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.registry.keys().remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_claimant_until_its_claim_is_dropped() {
+        let registry = InFlight::default();
+        let key = Arc::from("k");
+        let claim = registry.claim(&key);
+        assert!(claim.is_some());
+        assert!(registry.claim(&key).is_none());
+        assert!(registry.claim(&Arc::from("other")).is_some());
+        drop(claim);
+        assert!(registry.claim(&key).is_some());
+    }
+}

@@ -1,0 +1,29 @@
+//! The table of routes.
+
+mod clear_faults;
+mod create_charge;
+mod create_fault;
+mod get_charge;
+mod list_charges;
+mod list_faults;
+mod list_ledger;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{delete, get, post};
+
+use crate::charging::Provider;
+
+#[rustfmt::skip]
+pub fn table(provider: Arc<Provider>) -> Router {
+    let pool = provider.pool.clone();
+    let routes = Router::new()
+        .route("/v1/charges", post(create_charge::handle).get(list_charges::handle))
+        .route("/v1/charges/{id}", get(get_charge::handle))
+        .route("/v1/ledger", get(list_ledger::handle))
+        .route("/admin/faults", post(create_fault::handle).get(list_faults::handle).delete(clear_faults::all))
+        .route("/admin/faults/{id}", delete(clear_faults::one))
+        .with_state(provider);
+    service_kit::http::finish(routes, pool)
+}

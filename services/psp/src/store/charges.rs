@@ -1,0 +1,65 @@
+//! Reading the books.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::charge::Charge;
+
+/// Most charges that one lookup returns. More than one is already somebody's mistake.
+pub const LOOKUP_ROWS_MAX: i64 = 100;
+
+pub async fn by_id(connection: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Charge>> {
+    sqlx::query_as!(
+        Charge,
+        "select id, status, reference, amount, currency, payment_method, idempotency_key, created_at
+         from charges where id = $1",
+        id,
+    )
+    .fetch_optional(connection)
+    .await
+}
+
+pub async fn by_key(connection: &mut PgConnection, key: &str) -> sqlx::Result<Vec<Charge>> {
+    sqlx::query_as!(
+        Charge,
+        "select id, status, reference, amount, currency, payment_method, idempotency_key, created_at
+         from charges where idempotency_key = $1 order by id limit $2",
+        key,
+        LOOKUP_ROWS_MAX,
+    )
+    .fetch_all(connection)
+    .await
+}
+
+pub async fn by_reference(
+    connection: &mut PgConnection,
+    reference: &str,
+) -> sqlx::Result<Vec<Charge>> {
+    sqlx::query_as!(
+        Charge,
+        "select id, status, reference, amount, currency, payment_method, idempotency_key, created_at
+         from charges where reference = $1 order by id limit $2",
+        reference,
+        LOOKUP_ROWS_MAX,
+    )
+    .fetch_all(connection)
+    .await
+}
+
+/// The next page of all charges, oldest first. `after` is the last id of the page before; the nil
+/// id starts at the beginning.
+pub async fn page(
+    connection: &mut PgConnection,
+    after: Uuid,
+    limit: i64,
+) -> sqlx::Result<Vec<Charge>> {
+    sqlx::query_as!(
+        Charge,
+        "select id, status, reference, amount, currency, payment_method, idempotency_key, created_at
+         from charges where id > $1 order by id limit $2",
+        after,
+        limit,
+    )
+    .fetch_all(connection)
+    .await
+}

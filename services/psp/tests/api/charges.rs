@@ -1,0 +1,71 @@
+//! Outcomes by payment method, and what the provider does not prevent.
+
+use std::time::{Duration, Instant};
+
+use crate::server::{Server, order, paid_with};
+
+#[tokio::test]
+async fn a_good_card_is_charged_once_and_the_answer_describes_the_charge() {
+    let server = Server::start().await;
+    let answer = server.charge("k-1", &order("o-1")).await;
+    assert_eq!(answer.status, 201);
+    assert!(!answer.replayed);
+    let charge = answer.json();
+    assert_eq!(charge["status"], "captured");
+    assert_eq!(charge["reference"], "o-1");
+    assert_eq!(charge["amount"], 5000);
+    assert_eq!(charge["currency"], "USD");
+    assert_eq!(charge["idempotency_key"], "k-1");
+    assert!(charge["id"].is_string() && charge["created_at"].is_string());
+    assert_eq!(server.charged().await, 1);
+}
+
+#[tokio::test]
+async fn bad_cards_and_unknown_methods_are_declined_with_402_and_nothing_is_charged() {
+    let server = Server::start().await;
+    for (method, code) in [
+        ("pm_card_declined", "card_declined"),
+        ("pm_card_insufficient_funds", "insufficient_funds"),
+        ("pm_card_expired", "expired_card"),
+        ("pm_unheard_of", "invalid_payment_method"),
+    ] {
+        let answer = server.charge(method, &paid_with("o-1", method)).await;
+        assert_eq!(answer.status, 402, "{method}");
+        assert_eq!(answer.code(), code);
+    }
+    assert_eq!(server.charged().await, 0);
+    assert_eq!(server.stored().await, 4);
+}
+
+#[tokio::test]
+async fn a_slow_card_is_charged_late_and_its_replay_comes_at_once() {
+    let slow = Duration::from_millis(1_500);
+    let server = Server::start_with(&["--psp-slow-ms", "1500"]).await;
+    let body = paid_with("o-1", "pm_card_slow");
+    let started = Instant::now();
+    let first = server.charge("k", &body).await;
+    assert!(started.elapsed() >= slow);
+    let started = Instant::now();
+    let second = server.charge("k", &body).await;
+    assert!(started.elapsed() < slow);
+    assert_eq!((first.status.as_u16(), second.replayed), (201, true));
+    assert_eq!(server.charged().await, 1);
+}
+
+#[tokio::test]
+async fn two_keys_for_one_order_charge_twice_because_a_provider_cannot_know() {
+    let server = Server::start().await;
+    for key in ["k-1", "k-2"] {
+        assert_eq!(server.charge(key, &order("o-1")).await.status, 201);
+    }
+    assert_eq!(server.charged().await, 2);
+}
+
+#[tokio::test]
+async fn a_charge_in_another_currency_keeps_it() {
+    let server = Server::start().await;
+    let mut body = order("o-1");
+    body["currency"] = "JPY".into();
+    body["metadata"] = serde_json::json!({"attempt": 1, "note": {"deep": [1, 2]}});
+    assert_eq!(server.charge("k", &body).await.json()["currency"], "JPY");
+}

@@ -1,0 +1,179 @@
+//! Every action at every point: what the caller sees, and what the books say.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::server::{Server, eventually, order};
+
+/// Each point, and how many charges are in the books when a fault there ended the request.
+const POINTS: [(&str, i64); 3] = [
+    ("before_charge", 0),
+    ("during_charge", 0),
+    ("after_charge", 1),
+];
+
+#[tokio::test]
+async fn an_error_ends_the_request_where_it_strikes_and_the_retry_charges_at_most_once() {
+    for (point, charged) in POINTS {
+        for status in [500, 503, 409, 429] {
+            let server = Server::start().await;
+            let fault = json!({"point": point, "action": "error", "status": status, "times": 1,
+                               "retry_after_seconds": 7});
+            server.add_fault(fault).await;
+            let hit = server.charge("k", &order("o-1")).await;
+            assert_eq!(hit.status, status, "{point}");
+            assert_eq!(hit.retry_after.as_deref(), Some("7"), "{point} {status}");
+            assert_eq!(server.charged().await, charged, "{point} {status}");
+            let retry = server.charge("k", &order("o-1")).await;
+            assert_eq!(
+                (retry.status.as_u16(), retry.replayed),
+                (201, charged == 1),
+                "{point}"
+            );
+            assert_eq!(server.charged().await, 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_drop_closes_the_connection_without_a_status() {
+    for (point, charged) in POINTS {
+        let server = Server::start().await;
+        server
+            .add_fault(json!({"point": point, "action": "drop", "times": 1}))
+            .await;
+        let error = server.try_charge("k", &order("o-1")).await.unwrap_err();
+        assert!(error.is_request() && error.status().is_none(), "{error:?}");
+        assert!(!error.is_timeout() && !error.is_connect(), "{error:?}");
+        assert_eq!(server.charged().await, charged, "{point}");
+        let retry = server.charge("k", &order("o-1")).await;
+        assert_eq!(
+            (retry.status.as_u16(), retry.replayed),
+            (201, charged == 1),
+            "{point}"
+        );
+        assert_eq!(server.charged().await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_drop_sends_not_a_single_byte() {
+    let server = Server::start().await;
+    server
+        .add_fault(json!({"point": "after_charge", "action": "drop", "times": 1}))
+        .await;
+    let body = order("o-1").to_string();
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port))
+        .await
+        .unwrap();
+    let head = format!(
+        "POST /v1/charges HTTP/1.1\r\nhost: psp\r\nidempotency-key: k\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream
+        .write_all(format!("{head}{body}").as_bytes())
+        .await
+        .unwrap();
+    let mut received = Vec::new();
+    let end = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut received));
+    // End of file or a reset: both are a closed connection, and neither is an answer.
+    let _ = end.await.expect("the connection stayed open");
+    assert_eq!(String::from_utf8_lossy(&received), "");
+}
+
+#[tokio::test]
+async fn a_delay_answers_late_and_charges_before_or_after_the_wait() {
+    let delay = Duration::from_millis(800);
+    for (point, charged) in POINTS {
+        let server = Server::start().await;
+        let fault = json!({"point": point, "action": "delay", "delay_ms": 800, "times": 1});
+        server.add_fault(fault).await;
+        let body = order("o-1");
+        let started = Instant::now();
+        let (answer, ()) = tokio::join!(server.charge("k", &body), async {
+            eventually("the fault strikes", async || server.fired().await == [1]).await;
+            eventually("the books agree", async || {
+                server.charged().await == charged
+            })
+            .await;
+            assert!(started.elapsed() < delay, "seen too late to mean anything");
+        });
+        assert!(started.elapsed() >= delay, "{point}");
+        assert_eq!(
+            (answer.status.as_u16(), answer.replayed),
+            (201, false),
+            "{point}"
+        );
+        assert_eq!(server.charged().await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_hang_never_answers_and_a_retry_with_the_same_key_charges_at_most_once() {
+    for (point, charged) in POINTS {
+        let server = Server::start().await;
+        server
+            .add_fault(json!({"point": point, "action": "hang", "times": 1}))
+            .await;
+        let body = order("o-1");
+        let patience = Duration::from_millis(500);
+        let hung = tokio::time::timeout(patience, server.charge("k", &body)).await;
+        assert!(hung.is_err(), "{point}");
+        assert_eq!(server.charged().await, charged, "{point}");
+        // The caller has gone, so the key is released, if it was held.
+        eventually("the retry is answered", async || {
+            server.charge("k", &body).await.status == 201
+        })
+        .await;
+        assert_eq!(server.charged().await, 1);
+    }
+}
+
+#[tokio::test]
+async fn only_during_the_charge_is_the_key_in_flight() {
+    for (point, expected) in [
+        ("before_charge", 201),
+        ("during_charge", 409),
+        ("after_charge", 201),
+    ] {
+        let server = Server::start().await;
+        server
+            .add_fault(json!({"point": point, "action": "hang", "times": 1}))
+            .await;
+        let body = order("o-1");
+        let hanging = server.charge("k", &body);
+        let second = async {
+            eventually("the fault strikes", async || server.fired().await == [1]).await;
+            if point == "after_charge" {
+                eventually("it is committed", async || server.stored().await == 1).await;
+            }
+            // The claim is dropped just after the commit, so a 409 may come once more before that.
+            if expected == 201 {
+                eventually("the key is free", async || {
+                    server.charge("k", &body).await.status == 201
+                })
+                .await;
+            } else {
+                assert_eq!(server.charge("k", &body).await.status, expected);
+            }
+        };
+        tokio::select! {
+            answer = hanging => panic!("a hang was answered: {answer:?}"),
+            () = second => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn replays_pass_by_a_fault_that_strikes_during_a_charge() {
+    let server = Server::start().await;
+    server.charge("k", &order("o-1")).await;
+    server
+        .add_fault(json!({"point": "during_charge", "action": "error"}))
+        .await;
+    assert!(server.charge("k", &order("o-1")).await.replayed);
+    assert_eq!(server.fired().await, [0]);
+}

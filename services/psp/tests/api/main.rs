@@ -1,0 +1,18 @@
+//! The mock provider over real HTTP, with a real database of its own per test.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, also outside of its own function"
+)]
+
+mod answer;
+mod bad_input;
+mod charges;
+mod fault_board;
+mod fault_points;
+mod hang_up;
+mod lookups;
+mod replays;
+mod server;
+mod stored_5xx;
