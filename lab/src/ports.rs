@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, bail};
+use anyhow::{bail, ensure};
 
 use crate::service::Service;
 
@@ -34,16 +34,16 @@ pub fn free() -> anyhow::Result<u16> {
 }
 
 /// Fails, naming the way out, when a service's well-known port is in use.
-pub fn require_free(service: Service) -> anyhow::Result<u16> {
-    let port = service.demo_port();
-    if is_free(port) {
-        return Ok(port);
+pub fn require_all_free() -> anyhow::Result<()> {
+    for service in Service::ALL {
+        let port = service.demo_port();
+        ensure!(
+            is_free(port),
+            "port {port}, which {service} needs, is in use: see who has it with `ss -ltnp 'sport \
+             = :{port}'` and stop that, or start with `--ports free`"
+        );
     }
-    Err(anyhow::anyhow!(
-        "see who has it with `ss -ltnp 'sport = :{port}'` and stop that, or start with \
-         `--ports free`"
-    ))
-    .with_context(|| format!("port {port}, which {service} needs, is in use"))
+    Ok(())
 }
 
 fn is_free(port: u16) -> bool {

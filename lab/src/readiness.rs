@@ -65,7 +65,9 @@ fn with_log(error: anyhow::Error, log: &Path) -> anyhow::Error {
     let text = std::fs::read_to_string(log)
         .with_context(|| "the log cannot be read")
         .unwrap_or_else(|error| format!("{error:#}"));
-    let lines: Vec<&str> = text.lines().collect();
+    // Indented lines are a backtrace, which would push out what it is about.
+    let is_message = |line: &&str| !line.starts_with(' ');
+    let lines: Vec<&str> = text.lines().filter(is_message).collect();
     let tail = &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..];
     anyhow!(
         "{error:#}\nThe end of {}:\n  {}",

@@ -11,9 +11,9 @@ use crate::process::Process;
 
 /// The wait before a restart; doubles while the process keeps dying young.
 const RESTART_DELAY_MIN: Duration = Duration::from_millis(100);
-const RESTART_DELAY_MAX: Duration = Duration::from_secs(2);
+const RESTART_DELAY_MAX: Duration = Duration::from_secs(5);
 /// A process that lived this long did not die young.
-const STEADY_LIFE: Duration = Duration::from_secs(5);
+const STEADY_LIFE: Duration = Duration::from_secs(10);
 
 /// Keeps one name running until it is no longer wanted.
 pub(super) async fn keep(registry: Arc<Registry>, name: String, mut process: Arc<Process>) {

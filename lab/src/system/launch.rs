@@ -48,7 +48,7 @@ pub(super) fn replicas(options: &SystemOptions) -> anyhow::Result<Vec<Replica>> 
     for service in Service::ALL {
         for index in 0..*options.replicas.get(service) as usize {
             let port = match (options.ports, index) {
-                (Ports::Fixed, 0) => ports::require_free(service)?,
+                (Ports::Fixed, 0) => service.demo_port(),
                 _ => ports::free()?,
             };
             replicas.push(Replica {

@@ -8,9 +8,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::launch::{self, Replica};
 use super::state_dir::StateDir;
-use super::{Endpoints, Postgres, System, SystemOptions};
+use super::{Endpoints, Ports, Postgres, System, SystemOptions};
 use crate::binaries::Binaries;
 use crate::broker::{Broker, Topic};
+use crate::ports;
 use crate::postgres::{Cluster, database};
 use crate::progress::Progress;
 use crate::service::{PerService, Service};
@@ -28,6 +29,9 @@ pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
     let binaries = Binaries::locate(options.bin_dir.as_deref())?;
     for service in Service::ALL {
         binaries.path(service.name())?;
+    }
+    if options.ports == Ports::Fixed {
+        ports::require_all_free()?;
     }
     let replicas = launch::replicas(&options)?;
     let state_dir = StateDir::open(options.state_dir.as_deref())?;
@@ -152,6 +156,11 @@ async fn serve(
     binaries: &Binaries,
     broker: &Broker,
 ) -> anyhow::Result<()> {
+    if options.ports == Ports::Fixed {
+        // Starting the rest took seconds, in which another lab may have been faster; its
+        // services would answer in the place of ours.
+        ports::require_all_free()?;
+    }
     for replica in replicas {
         let extra = options.env.get(replica.service);
         let spec = launch::spec(replica, endpoints, binaries, broker.is_embedded(), extra)?;

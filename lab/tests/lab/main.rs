@@ -1,4 +1,4 @@
-//! The lab's own tests: real processes, on free ports, with no service involved.
+//! The lab's own tests: real processes, on free ports.
 
 // The lint's exception for tests does not reach the functions that tests call.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
@@ -8,6 +8,7 @@ mod infra;
 mod postgres;
 mod process;
 mod supervisor;
+mod system;
 
 use std::time::{Duration, Instant};
 
