@@ -1,5 +1,6 @@
 //! Starting a system, one visible step after the other.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -86,7 +87,7 @@ pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
 async fn server(
     postgres: &Postgres,
     supervisor: &Supervisor,
-    log_dir: &std::path::Path,
+    log_dir: &Path,
 ) -> anyhow::Result<(Option<Cluster>, String)> {
     match postgres {
         Postgres::Private => {
