@@ -11,6 +11,7 @@ pub mod broker;
 pub mod client;
 pub mod demo;
 pub mod infra;
+pub mod invariants;
 pub mod load;
 pub mod ports;
 pub mod postgres;

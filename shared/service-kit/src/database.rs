@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 #[derive(Clone, Debug, clap::Args)]
+#[group(id = "database")]
 pub struct Settings {
     /// This service's own database.
     #[arg(long, env = "DATABASE_URL")]

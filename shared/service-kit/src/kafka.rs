@@ -1,6 +1,7 @@
 //! Where the broker is. What a producer or consumer must be set to stands in `outbox` and `inbox`.
 
 #[derive(Clone, Debug, clap::Args)]
+#[group(id = "kafka")]
 pub struct Settings {
     /// Bootstrap servers, comma separated.
     #[arg(long, env = "KAFKA_BROKERS", default_value = "127.0.0.1:9092")]

@@ -18,6 +18,7 @@ pub use span::{Kind, Span};
 
 /// Settings of logs and traces, to be flattened into a service's own.
 #[derive(Clone, Debug, clap::Args)]
+#[group(id = "telemetry")]
 pub struct Settings {
     /// How log lines look: `json` for machines, `pretty` for people.
     #[arg(long, env = "LOG_FORMAT", default_value = "pretty")]

@@ -1,0 +1,140 @@
+//! The one checker of what must hold, over the databases of a running system.
+//!
+//! It reads every service's own tables and the provider's books, and compares. What must hold at any
+//! moment is [`always`]; what must hold once faults have healed and work is done is [`settled`].
+
+mod books;
+
+use std::fmt;
+
+use anyhow::Context;
+use sqlx::PgPool;
+
+use crate::client::psp::connect;
+use crate::service::Service;
+use crate::system::Endpoints;
+use books::Books;
+
+/// Pools of the four databases.
+pub struct Databases {
+    pub order: PgPool,
+    pub payment: PgPool,
+    pub fulfilment: PgPool,
+    pub psp: PgPool,
+}
+
+impl Databases {
+    pub async fn connect(endpoints: &Endpoints) -> anyhow::Result<Self> {
+        let open = |service| connect(endpoints.database_url(service));
+        Ok(Self {
+            order: open(Service::Order).await?,
+            payment: open(Service::Payment).await?,
+            fulfilment: open(Service::Fulfilment).await?,
+            psp: open(Service::Psp).await?,
+        })
+    }
+}
+
+/// A broken invariant, by its name in the design, with what was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub invariant: &'static str,
+    pub seen: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.seen)
+    }
+}
+
+/// What holds at every moment, whatever is broken just now.
+pub async fn always(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
+    // Effects before causes: what is read later can only have grown meanwhile.
+    let shipped = books::shipped(&databases.fulfilment).await?;
+    let books = Books::read(&databases.psp).await?;
+    let mut found = Vec::new();
+    for (order, charges) in books.charged_more_than_once() {
+        report(
+            &mut found,
+            "I1 one charge per order",
+            format!("{order} has {charges}"),
+        );
+    }
+    for order in shipped.keys().filter(|order| !books.is_charged(order)) {
+        report(
+            &mut found,
+            "I5 no shipment without a capture",
+            order.to_string(),
+        );
+    }
+    for sku in books::stock_that_does_not_add_up(&databases.fulfilment).await? {
+        report(&mut found, "I6 stock is reserved once", sku);
+    }
+    Ok(found)
+}
+
+/// What holds when nothing is under way any more; includes [`always`].
+pub async fn settled(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
+    let mut found = always(databases).await?;
+    let books = Books::read(&databases.psp).await?;
+    let shipped = books::shipped(&databases.fulfilment).await?;
+    let captured = books::captured(&databases.payment).await?;
+    for order in books::illegal_versions(&databases.order).await? {
+        report(&mut found, "I4 only legal transitions", order);
+    }
+    for order in books::unfinished(&databases.order).await? {
+        report(&mut found, "L1 every order is terminal", order);
+    }
+    for (name, pool) in [
+        ("order", &databases.order),
+        ("payment", &databases.payment),
+        ("fulfilment", &databases.fulfilment),
+    ] {
+        let left = count(
+            pool,
+            "select count(*) from outbox where published_at is null",
+        )
+        .await?;
+        if left > 0 {
+            report(
+                &mut found,
+                "L2 outbox empty",
+                format!("{left} rows in {name}"),
+            );
+        }
+    }
+    let open = "select count(*) from payments where status = 'pending'";
+    let open = count(&databases.payment, open).await?;
+    if open > 0 {
+        report(&mut found, "L2 no open attempts", format!("{open}"));
+    }
+    for difference in books.differences(&captured) {
+        report(&mut found, "L5 books = payments", difference);
+    }
+    let orders = books::shipped_orders(&databases.order).await?;
+    if orders != shipped.len() as i64 {
+        let seen = format!("{orders} orders are shipped, {} shipments", shipped.len());
+        report(&mut found, "L1 order and fulfilment agree", seen);
+    }
+    let (taken, due) = (books.total(), books::amount_due(&databases.order).await?);
+    if taken != due {
+        report(
+            &mut found,
+            "I2 the money adds up",
+            format!("{taken} taken, {due} due"),
+        );
+    }
+    Ok(found)
+}
+
+fn report(found: &mut Vec<Violation>, invariant: &'static str, seen: String) {
+    found.push(Violation { invariant, seen });
+}
+
+async fn count(pool: &PgPool, query: &'static str) -> anyhow::Result<i64> {
+    sqlx::query_scalar(query)
+        .fetch_one(pool)
+        .await
+        .with_context(|| format!("counting: {query}"))
+}

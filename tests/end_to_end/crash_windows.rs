@@ -1,0 +1,99 @@
+//! A process killed at each window between two durable steps. The numbers are those of the
+//! crash-window table in ARCHITECTURE.md.
+
+use lab::client::psp::Fault;
+use lab::client::{new_key, order_body};
+use lab::service::Service;
+
+use crate::world::{World, options};
+
+/// Orders placed around each crash: some before the point is reached, some after.
+const ORDERS: usize = 5;
+
+/// Arms the point, places orders, sees the process die there, and holds the rest to the promise.
+async fn kill_at(service: Service, point: &str) -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    let mut orders = vec![world.place().await?];
+    world.expect_shipped_once(&orders).await?;
+    world.arm(service, point).await?;
+    orders.extend(world.place_many(ORDERS).await?);
+    world.expect_killed(service).await?;
+    orders.push(world.place().await?);
+    world.expect_shipped_once(&orders).await?;
+    world.stop().await
+}
+
+macro_rules! windows {
+    ($($name:ident: $service:ident at $point:literal;)+) => {
+        $(#[tokio::test]
+        async fn $name() -> anyhow::Result<()> {
+            kill_at(Service::$service, $point).await
+        })+
+    };
+}
+
+windows! {
+    window_1_order_dies_before_the_intake_commit: Order at "intake.received";
+    window_3_order_relay_dies_before_produce: Order at "relay.claimed";
+    window_4_order_relay_dies_after_produce: Order at "relay.produced";
+    window_4_payment_relay_dies_after_produce: Payment at "relay.produced";
+    window_5_order_relay_dies_before_mark: Order at "relay.acknowledged";
+    window_5_fulfilment_relay_dies_before_mark: Fulfilment at "relay.acknowledged";
+    window_6_payment_dies_before_the_ledger_commit: Payment at "inbox.handled";
+    window_7_payment_dies_before_the_offset_commit: Payment at "inbox.committed";
+    window_8_payment_dies_after_the_lease: Payment at "charge.leased";
+    window_10_payment_dies_after_the_charge_before_the_record: Payment at "charge.answered";
+    window_11_payment_dies_after_the_record: Payment at "charge.recorded";
+    window_12_fulfilment_dies_before_its_commit: Fulfilment at "inbox.handled";
+    window_12_fulfilment_dies_after_its_commit: Fulfilment at "inbox.committed";
+    window_13_order_dies_before_it_applies_an_event: Order at "inbox.handled";
+    window_13_order_dies_after_it_applied_an_event: Order at "inbox.committed";
+}
+
+#[tokio::test]
+async fn window_2_order_dies_after_the_commit_and_the_retry_is_a_replay() -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    world.arm(Service::Order, "intake.committed").await?;
+    let (key, body) = (new_key("window-2"), order_body(2));
+    let first = world.client.send(Some(&key), &body).await;
+    assert!(first.is_err(), "the answer must be lost: {first:?}");
+    world.expect_killed(Service::Order).await?;
+    let again = world.client.place(&key, &body).await?;
+    assert_eq!(
+        (again.status, again.replayed),
+        (201, true),
+        "{}",
+        again.summary()
+    );
+    world.expect_shipped_once(&[again.order_id()?]).await?;
+    world.stop().await
+}
+
+/// The provider holds the call, before it charges or after, while payment is killed.
+async fn kill_in_flight(point: &'static str) -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    world.arm(Service::Payment, "charge.in_flight").await?;
+    world
+        .set_fault(Fault {
+            point,
+            action: "delay",
+            delay_ms: Some(800),
+            times: Some(1),
+            reference: None,
+        })
+        .await?;
+    let order = world.place().await?;
+    world.expect_killed(Service::Payment).await?;
+    world.expect_shipped_once(&[order]).await?;
+    world.stop().await
+}
+
+#[tokio::test]
+async fn window_9_payment_dies_while_the_provider_has_not_charged_yet() -> anyhow::Result<()> {
+    kill_in_flight("during_charge").await
+}
+
+#[tokio::test]
+async fn window_9_payment_dies_while_the_provider_has_charged_already() -> anyhow::Result<()> {
+    kill_in_flight("after_charge").await
+}

@@ -1,0 +1,18 @@
+//! The whole system as real processes, on a real Postgres, a real Kafka and the real mock provider.
+//! Every test ends with the provider's own books.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, also outside of its own function"
+)]
+
+mod crash_windows;
+mod duplicates;
+mod kills;
+mod outcomes;
+mod provider_faults;
+mod redelivery;
+mod replicas;
+mod trace;
+mod world;

@@ -1,0 +1,45 @@
+//! A provider that is slow, breaks off, or lies down.
+
+use lab::client::psp::Fault;
+use lab::service::Service;
+
+use crate::world::{World, options};
+
+#[tokio::test]
+async fn an_answer_lost_at_any_point_is_asked_for_again_under_the_same_key() -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    let mut orders = Vec::new();
+    for point in ["before_charge", "during_charge", "after_charge"] {
+        for action in ["drop", "error", "hang"] {
+            world
+                .set_fault(Fault {
+                    point,
+                    action,
+                    delay_ms: None,
+                    times: Some(1),
+                    reference: None,
+                })
+                .await?;
+            orders.push(world.place().await?);
+        }
+    }
+    world.expect_shipped_once(&orders).await?;
+    let retried: i64 = sqlx::query_scalar("select count(*) from payments where tries > 1")
+        .fetch_one(&world.databases.payment)
+        .await?;
+    assert!(
+        retried >= 6,
+        "the faults must have been met; only {retried} attempts were retried"
+    );
+    world.stop().await
+}
+
+#[tokio::test]
+async fn a_provider_that_is_killed_charges_once_when_it_is_back() -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    let mut orders = world.place_many(10).await?;
+    world.system.kill(Service::Psp.name()).await?;
+    orders.extend(world.place_many(10).await?);
+    world.expect_shipped_once(&orders).await?;
+    world.stop().await
+}

@@ -1,0 +1,95 @@
+//! Every message delivered again.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use lab::service::Service;
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
+use sqlx::PgPool;
+
+use crate::world::{World, options};
+
+const CONSUMERS: [Service; 3] = [Service::Order, Service::Payment, Service::Fulfilment];
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn consumer_groups_reset_to_the_beginning_change_nothing() -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    let orders = world.place_many(20).await?;
+    world.expect_shipped_once(&orders).await?;
+    let before = snapshot(&world).await?;
+
+    for service in CONSUMERS {
+        world.system.stop_service(service.name()).await?;
+    }
+    forget_groups(&world).await?;
+    for service in CONSUMERS {
+        world.system.start_service(service.name()).await?;
+        world
+            .system
+            .wait_ready(service.name(), READ_TIMEOUT)
+            .await?;
+    }
+    for service in CONSUMERS {
+        wait_for_duplicates(&world, service).await?;
+    }
+
+    let more = world.place_many(5).await?;
+    world.expect_shipped_once(&more).await?;
+    world.expect_shipped_once(&orders).await?;
+    assert_eq!(snapshot_of(&world, &orders).await?, before);
+    world.stop().await
+}
+
+/// The groups' offsets are gone: every consumer starts with the first message again.
+async fn forget_groups(world: &World) -> anyhow::Result<()> {
+    let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+        .set("bootstrap.servers", world.system.brokers())
+        .create()?;
+    let endpoints = world.system.endpoints();
+    let groups = CONSUMERS.map(|service| endpoints.group(service));
+    let names: Vec<&str> = groups.iter().map(String::as_str).collect();
+    for deleted in admin.delete_groups(&names, &AdminOptions::new()).await? {
+        deleted.map_err(|(group, code)| anyhow::anyhow!("deleting {group}: {code}"))?;
+    }
+    Ok(())
+}
+
+/// Not vacuous: the ledger must have recognised at least one message of each consumer.
+async fn wait_for_duplicates(world: &World, service: Service) -> anyhow::Result<()> {
+    let url = format!("{}/metrics", world.system.url(service));
+    let seen = async || -> anyhow::Result<bool> {
+        let text = reqwest::get(&url).await?.text().await?;
+        let mut lines = text
+            .lines()
+            .filter_map(|l| l.strip_prefix("inbox_duplicates_total "));
+        Ok(lines.any(|count| count.parse().is_ok_and(|count: u64| count > 0)))
+    };
+    let poll = async {
+        while !seen().await? {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(READ_TIMEOUT, poll)
+        .await
+        .with_context(|| format!("{service} never met a message again"))?
+}
+
+type Row = (uuid::Uuid, String, i32);
+
+async fn snapshot(world: &World) -> anyhow::Result<Vec<Row>> {
+    rows(&world.databases.order, None).await
+}
+
+async fn snapshot_of(world: &World, orders: &[uuid::Uuid]) -> anyhow::Result<Vec<Row>> {
+    rows(&world.databases.order, Some(orders)).await
+}
+
+async fn rows(pool: &PgPool, only: Option<&[uuid::Uuid]>) -> anyhow::Result<Vec<Row>> {
+    let query = "select id, status, version from orders
+                 where $1::uuid[] is null or id = any($1) order by id";
+    Ok(sqlx::query_as(query).bind(only).fetch_all(pool).await?)
+}

@@ -1,0 +1,199 @@
+//! One order, one trace: from the client's request to `shipped`, over HTTP, outbox, Kafka and the
+//! provider (T5).
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::routing::post;
+use lab::service::{PerService, Service};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message as _;
+
+use crate::world::{World, options};
+
+type Spans = Arc<Mutex<Vec<(String, Span)>>>;
+
+const CLIENT_TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const CLIENT_SPAN: &str = "b7ad6b7169203331";
+const COLLECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What one order's way looks like: who does what, in the name of which event.
+const EXPECTED: [(&str, &str); 13] = [
+    ("order", "POST /orders"),
+    ("order", "send order.placed"),
+    ("payment", "process order.placed"),
+    ("payment", "POST /v1/charges"),
+    ("psp", "POST /v1/charges"),
+    ("payment", "send payment.captured"),
+    ("fulfilment", "process payment.captured"),
+    ("order", "process payment.captured"),
+    ("fulfilment", "send fulfilment.shipped"),
+    ("order", "process fulfilment.shipped"),
+    ("order", "outbox.wait_ms"),
+    ("payment", "outbox.wait_ms"),
+    ("fulfilment", "outbox.wait_ms"),
+];
+
+#[tokio::test]
+async fn one_order_is_one_trace_from_the_request_to_the_shipment() -> anyhow::Result<()> {
+    let (endpoint, spans) = collect_spans().await?;
+    let mut options = options();
+    options.env = PerService::from_fn(|service| {
+        let mut env = options.env.get(service).clone();
+        env.push(("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), endpoint.clone()));
+        env.push(("OTEL_BSP_SCHEDULE_DELAY".to_owned(), "100".to_owned()));
+        env
+    });
+    let world = World::start(options).await?;
+    let order = place_traced(&world).await?;
+    world.expect_shipped_once(&[order]).await?;
+
+    let deadline = tokio::time::Instant::now() + COLLECT_TIMEOUT;
+    loop {
+        match judge(&spans.lock().unwrap(), &order.to_string()) {
+            Ok(()) => break,
+            Err(reason) if tokio::time::Instant::now() > deadline => anyhow::bail!(reason),
+            Err(_) => {}
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    world.stop().await
+}
+
+async fn place_traced(world: &World) -> anyhow::Result<uuid::Uuid> {
+    let answer = reqwest::Client::new()
+        .post(format!("{}/orders", world.system.url(Service::Order)))
+        .bearer_auth("demo-key-acme")
+        .header("idempotency-key", lab::client::new_key("trace"))
+        .header("traceparent", format!("00-{CLIENT_TRACE}-{CLIENT_SPAN}-01"))
+        .header("x-correlation-id", "corr-e2e")
+        .header("content-type", "application/json")
+        .body(lab::client::order_body(2))
+        .send()
+        .await?;
+    assert_eq!(answer.headers()["x-correlation-id"], "corr-e2e");
+    let order: serde_json::Value = serde_json::from_str(&answer.text().await?)?;
+    Ok(order["order_id"].as_str().unwrap_or_default().parse()?)
+}
+
+/// An OTLP/HTTP collector that keeps what it is sent.
+async fn collect_spans() -> anyhow::Result<(String, Spans)> {
+    let spans = Spans::default();
+    let router = Router::new()
+        .route("/v1/traces", post(receive))
+        .with_state(spans.clone());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let endpoint = format!("http://{}", listener.local_addr()?);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    Ok((endpoint, spans))
+}
+
+async fn receive(State(spans): State<Spans>, body: Bytes) {
+    let request = ExportTraceServiceRequest::decode(body).expect("an OTLP request");
+    let mut spans = spans.lock().unwrap();
+    for resource_spans in request.resource_spans {
+        let attributes = resource_spans.resource.unwrap_or_default().attributes;
+        let service = attributes
+            .iter()
+            .find(|attribute| attribute.key == "service.name");
+        let service = service.and_then(|attribute| text(attribute.value.clone()));
+        for scope_spans in resource_spans.scope_spans {
+            let owned = scope_spans.spans.into_iter();
+            spans.extend(owned.map(|span| (service.clone().unwrap_or_default(), span)));
+        }
+    }
+}
+
+/// All expected hops, in one trace, each the descendant of the client's own span.
+fn judge(spans: &[(String, Span)], order: &str) -> Result<(), String> {
+    let trace: Vec<&(String, Span)> = spans
+        .iter()
+        .filter(|(_, span)| hex(&span.trace_id) == CLIENT_TRACE)
+        .collect();
+    let by_id: HashMap<String, &Span> = trace
+        .iter()
+        .map(|(_, span)| (hex(&span.span_id), span))
+        .collect();
+    let mut seen: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for (service, span) in &trace {
+        for name in names(span) {
+            *seen.entry((service, name)).or_default() += 1;
+        }
+        if !leads_to_client(span, &by_id) {
+            return Err(format!(
+                "{service}: {} is not joined to the request",
+                span.name
+            ));
+        }
+    }
+    for (service, name) in EXPECTED {
+        if !seen.contains_key(&(service, name.to_owned())) {
+            return Err(format!(
+                "no span {name:?} of {service} in the trace, only {seen:#?}"
+            ));
+        }
+    }
+    let charge = trace.iter().find(|(service, span)| {
+        service == "payment" && attribute(span, "idempotency.key").is_some()
+    });
+    let key = charge.and_then(|(_, span)| attribute(span, "idempotency.key"));
+    if key != Some(format!("pay:{order}:1")) {
+        return Err(format!("the charge's key is not on its span: {key:?}"));
+    }
+    Ok(())
+}
+
+/// A message's span goes by its event, since all share one topic.
+fn names(span: &Span) -> Vec<String> {
+    let mut names = match (span.name.split(' ').next(), attribute(span, "event.type")) {
+        (Some(verb), Some(event)) => vec![format!("{verb} {event}")],
+        _ => vec![span.name.clone()],
+    };
+    if span
+        .attributes
+        .iter()
+        .any(|attribute| attribute.key == "outbox.wait_ms")
+    {
+        names.push("outbox.wait_ms".to_owned());
+    }
+    names
+}
+
+fn leads_to_client(span: &Span, by_id: &HashMap<String, &Span>) -> bool {
+    let mut parent = hex(&span.parent_span_id);
+    for _ in 0..by_id.len() {
+        if parent == CLIENT_SPAN {
+            return true;
+        }
+        match by_id.get(&parent) {
+            Some(span) => parent = hex(&span.parent_span_id),
+            None => return false,
+        }
+    }
+    parent == CLIENT_SPAN
+}
+
+fn attribute(span: &Span, name: &str) -> Option<String> {
+    let found = span
+        .attributes
+        .iter()
+        .find(|attribute| attribute.key == name)?;
+    text(found.value.clone())
+}
+
+fn text(value: Option<opentelemetry_proto::tonic::common::v1::AnyValue>) -> Option<String> {
+    match value?.value? {
+        Value::StringValue(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
