@@ -12,15 +12,37 @@ use crate::delivery::{self, Delivery, Undecodable};
 pub(crate) struct Batch {
     /// What the handler asked for, in the order of the partitions.
     pub(crate) wanted: Vec<Delivery>,
-    pub(crate) skipped: usize,
-    /// Partition → the offset to go on from once everything here is committed.
-    pub(crate) next: BTreeMap<i32, i64>,
     unreadable: Vec<Undecodable>,
+    partitions: BTreeMap<i32, Progress>,
+}
+
+/// How far a partition has been read.
+#[derive(Default)]
+struct Progress {
+    /// The offset to go on from once everything here is committed.
+    next: i64,
+    skipped: usize,
 }
 
 impl Batch {
     pub(crate) fn len(&self) -> usize {
-        self.wanted.len() + self.unreadable.len() + self.skipped
+        self.wanted.len() + self.unreadable.len() + self.skipped()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.partitions.is_empty()
+    }
+
+    /// Messages that were for somebody else.
+    pub(crate) fn skipped(&self) -> usize {
+        let all = self.partitions.values();
+        all.map(|progress| progress.skipped).sum()
+    }
+
+    /// Partition and offset to go on from once everything here is committed.
+    pub(crate) fn next_offsets(&self) -> impl Iterator<Item = (i32, i64)> {
+        let all = self.partitions.iter();
+        all.map(|(partition, progress)| (*partition, progress.next))
     }
 
     pub(crate) fn add(
@@ -29,9 +51,10 @@ impl Batch {
         group: &str,
         wants: impl Fn(EventType) -> bool,
     ) {
-        self.next.insert(message.partition(), message.offset() + 1);
+        let progress = self.partitions.entry(message.partition()).or_default();
+        progress.next = message.offset() + 1;
         let Some(event_type) = delivery::event_type(message).filter(|kind| wants(*kind)) else {
-            self.skipped += 1;
+            progress.skipped += 1;
             return;
         };
         match delivery::open(message, event_type, group) {
@@ -46,7 +69,7 @@ impl Batch {
             .retain(|delivery| !partitions.contains(&delivery.position.partition));
         self.unreadable
             .retain(|message| !partitions.contains(&message.position.partition));
-        self.next
+        self.partitions
             .retain(|partition, _| !partitions.contains(partition));
     }
 

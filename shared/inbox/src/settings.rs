@@ -1,0 +1,38 @@
+//! What a consumer can be told.
+
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub brokers: String,
+    pub topic: String,
+    pub group: String,
+    /// Most messages in one transaction.
+    pub batch_max: usize,
+    /// How long the broker may hold an empty fetch.
+    pub fetch_wait_max_ms: u32,
+    /// How long the broker waits for a sign of life before it gives the partitions to others.
+    pub session_max_ms: u32,
+    /// Longest time one transaction may take, so that a database that is cut off is an error.
+    pub transaction_max: Duration,
+    /// Pause before a batch that failed is tried again.
+    pub retry_pause: Duration,
+    /// Told the name of each place between two durable steps that is passed: for fault injection.
+    pub reached: fn(&'static str),
+}
+
+impl Settings {
+    pub fn new(brokers: &str, topic: &str, group: &str) -> Self {
+        Self {
+            brokers: brokers.to_owned(),
+            topic: topic.to_owned(),
+            group: group.to_owned(),
+            batch_max: 500,
+            fetch_wait_max_ms: 500,
+            session_max_ms: 10_000,
+            transaction_max: Duration::from_secs(60),
+            retry_pause: Duration::from_millis(500),
+            reached: |_| {},
+        }
+    }
+}

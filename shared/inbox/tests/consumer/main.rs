@@ -1,0 +1,17 @@
+//! The consumer on a real Postgres and a real Kafka; each test has a database, a topic and a group
+//! of its own.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, also outside of its own function"
+)]
+
+mod crashes;
+mod effects;
+mod rebalances;
+mod redelivery;
+mod retries;
+mod topic;
+mod unreadable;
+mod world;

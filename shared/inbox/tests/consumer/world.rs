@@ -1,0 +1,142 @@
+//! A database with a ledger and countable effects, a topic, and consumers between them.
+
+use std::time::{Duration, Instant};
+
+use events::{Envelope, FulfilmentShipped, Origin};
+use inbox::{Consumer, Outcome, Settings};
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::effects::Effects;
+use crate::topic::Topic;
+
+/// Longest wait for something that must come true.
+const EVENTUALLY: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(20);
+/// Longest wait of one step for a message.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct World {
+    pub(crate) pool: PgPool,
+    pub(crate) topic: Topic,
+    pub(crate) group: String,
+}
+
+impl World {
+    pub(crate) async fn create() -> Self {
+        let url = lab::postgres::database::create_for_test("inbox")
+            .await
+            .unwrap();
+        let pool = PgPoolOptions::new()
+            .max_connections(4)
+            .connect(&url)
+            .await
+            .unwrap();
+        sqlx::migrate!("../../migrations/common")
+            .run(&pool)
+            .await
+            .unwrap();
+        // No constraint of its own: a message that has its effect twice must show.
+        sqlx::raw_sql(
+            "create table effects (id bigint generated always as identity primary key,
+                                   message_id uuid, subject uuid, number integer)",
+        )
+        .execute(&pool)
+        .await
+        .unwrap();
+        Self {
+            pool,
+            topic: Topic::create().await,
+            group: format!("inbox-{}", Uuid::new_v4()),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        let mut settings = Settings::new(&self.topic.brokers, &self.topic.name, &self.group);
+        settings.fetch_wait_max_ms = 50;
+        settings.retry_pause = Duration::from_millis(50);
+        settings
+    }
+
+    pub(crate) fn consumer(&self, settings: Settings, handler: Effects) -> Consumer<Effects> {
+        Consumer::new(settings, self.pool.clone(), handler).unwrap()
+    }
+
+    /// A consumer that runs until the token is cancelled.
+    pub(crate) fn run(
+        &self,
+        settings: Settings,
+        handler: Effects,
+    ) -> (CancellationToken, JoinHandle<anyhow::Result<()>>) {
+        let shutdown = CancellationToken::new();
+        let consumer = self.consumer(settings, handler).run(shutdown.clone());
+        (shutdown, tokio::spawn(consumer))
+    }
+
+    /// What each partition's effects are, as numbers, in the order in which they were made.
+    pub(crate) async fn effects(&self, subject: Uuid) -> Vec<i32> {
+        sqlx::query_scalar("select number from effects where subject = $1 order by id")
+            .bind(subject)
+            .fetch_all(&self.pool)
+            .await
+            .unwrap()
+    }
+
+    pub(crate) async fn effect_count(&self) -> i64 {
+        self.count("select count(*) from effects").await
+    }
+
+    pub(crate) async fn ledger_count(&self) -> i64 {
+        self.count("select count(*) from processed_messages").await
+    }
+
+    async fn count(&self, sql: &'static str) -> i64 {
+        let count = sqlx::query_scalar(sql).fetch_one(&self.pool);
+        count.await.unwrap()
+    }
+}
+
+/// The n-th event of an order.
+pub(crate) fn event(order_id: Uuid, number: i32) -> Envelope {
+    let event = FulfilmentShipped {
+        v: 1,
+        order_id,
+        attempt: number,
+    };
+    let origin = Origin {
+        source: "test",
+        correlation_id: "corr-1",
+        traceparent: None,
+    };
+    Envelope::seal(origin, &event).unwrap()
+}
+
+/// Steps until so many messages were taken; returns fresh, duplicates and skipped.
+pub(crate) async fn drain(consumer: &mut Consumer<Effects>, messages: usize) -> [usize; 3] {
+    let mut sums = [0; 3];
+    while sums.iter().sum::<usize>() < messages {
+        match consumer.try_process_batch(PATIENCE).await.unwrap() {
+            Outcome::Idle => panic!("only {sums:?} of {messages} messages came"),
+            Outcome::Processed {
+                fresh,
+                duplicates,
+                skipped,
+            } => {
+                for (sum, more) in sums.iter_mut().zip([fresh, duplicates, skipped]) {
+                    *sum += more;
+                }
+            }
+        }
+    }
+    sums
+}
+
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let started = Instant::now();
+    while !holds().await {
+        assert!(started.elapsed() < EVENTUALLY, "not in time: {what}");
+        tokio::time::sleep(POLL).await;
+    }
+}
