@@ -8,16 +8,20 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord};
 use telemetry::Span;
 
+use crate::settings::Settings;
 use crate::store::Row;
 
-pub(crate) fn producer(brokers: &str) -> Result<FutureProducer, KafkaError> {
+pub(crate) fn producer(settings: &Settings) -> Result<FutureProducer, KafkaError> {
     ClientConfig::new()
-        .set("bootstrap.servers", brokers)
+        .set("bootstrap.servers", &settings.brokers)
         // Keeps order and drops the broker-side duplicates of its own retries; off by default.
         .set("enable.idempotence", "true")
         .set("acks", "all")
-        // An outage is waited out: the row is safe, and giving up would only mean sending again.
-        .set("message.timeout.ms", "0")
+        // Past it the row is still safe, and is sent again.
+        .set(
+            "message.timeout.ms",
+            settings.delivery_max.as_millis().to_string(),
+        )
         // Batches come from the table; waiting for more would only add latency.
         .set("linger.ms", "0")
         .set("compression.type", "none")

@@ -1,48 +1,20 @@
 //! The relay: reads unpublished rows, produces them, and marks those that the broker acknowledged.
 
-use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context as _;
-use chrono::Utc;
 use rdkafka::producer::{FutureProducer, Producer as _};
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, PgConnection};
-use telemetry::{Kind, Span, metric};
+use telemetry::metric;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
+use crate::delivery::deliver;
+use crate::session::{self, Session, bounded};
+use crate::settings::Settings;
 use crate::store::Row;
-use crate::{kafka, shards, store};
-
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub brokers: String,
-    pub topic: String,
-    /// Most rows read, produced and marked together.
-    pub batch_max: u16,
-    /// How long it sleeps without being woken; finds rows of a replica that died.
-    pub poll: Duration,
-    /// How often it looks for shards to take or to give up.
-    pub rebalance: Duration,
-    /// Told the name of each place between two durable steps that is passed: for fault injection.
-    pub reached: fn(&'static str),
-}
-
-impl Settings {
-    pub fn new(brokers: impl Into<String>, topic: impl Into<String>) -> Self {
-        Self {
-            brokers: brokers.into(),
-            topic: topic.into(),
-            batch_max: 500,
-            poll: Duration::from_millis(250),
-            rebalance: Duration::from_secs(1),
-            reached: |_| {},
-        }
-    }
-}
+use crate::{kafka, store};
 
 /// Wakes the relay of this process. Cheap to clone; call it after a commit that wrote events.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +33,7 @@ pub enum Outcome {
     Idle,
     /// So many rows were acknowledged and marked.
     Published(usize),
-    /// The broker refused some: they stay unpublished and are sent again.
+    /// Some were not acknowledged: they stay unpublished and are sent again.
     Refused { published: usize, refused: usize },
 }
 
@@ -73,20 +45,16 @@ pub struct Relay {
     session: Option<Session>,
 }
 
-/// A database session and the shards that it owns; both end together.
-struct Session {
-    connection: PgConnection,
-    shards: Vec<i16>,
-    balanced_at: Instant,
-}
-
 /// Pause after a step that failed, so that an outage is not a busy loop.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+/// How long a step may go on after shutdown began, so that what the broker has is also marked.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Relay {
     /// Takes connection options, not a pool: shard locks live in one session of its own.
     pub fn new(settings: Settings, database: PgConnectOptions, wake: Wake) -> anyhow::Result<Self> {
-        let producer = kafka::producer(&settings.brokers).context("creating the producer")?;
+        let database = session::options(database, settings.silence_max);
+        let producer = kafka::producer(&settings).context("creating the producer")?;
         Ok(Self {
             settings,
             database,
@@ -99,33 +67,34 @@ impl Relay {
     /// Publishes until shutdown. Errors are logged and waited out: rows are safe in their table.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         while !shutdown.is_cancelled() {
-            let step = tokio::select! {
-                step = self.try_publish_batch() => step,
-                // Undelivered rows stay unpublished, and are sent again by whoever comes next.
-                () = shutdown.cancelled() => break,
+            let Some(step) = finish(self.try_publish_batch(), &shutdown).await else {
+                break;
             };
             let pause = match step {
                 Ok(Outcome::Published(_)) => continue,
-                Ok(Outcome::Idle) => self.settings.poll,
+                Ok(Outcome::Idle) => {
+                    // Never so long that the database takes it for dead.
+                    let pause = self.settings.poll.min(self.settings.silence_max / 3);
+                    tokio::select! {
+                        () = self.wake.0.notified() => {}
+                        () = tokio::time::sleep(pause) => {}
+                        () = shutdown.cancelled() => {}
+                    }
+                    continue;
+                }
                 Ok(Outcome::Refused { published, refused }) => {
-                    tracing::warn!(
-                        published,
-                        refused,
-                        "the broker refused events, trying again"
-                    );
-                    FAILURE_PAUSE
+                    tracing::warn!(published, refused, "events not delivered, trying again");
+                    // Long enough for another relay to take the shards that were given up.
+                    FAILURE_PAUSE.max(2 * self.settings.rebalance)
                 }
                 Err(error) => {
-                    tracing::warn!(
-                        error = format!("{error:#}"),
-                        "publishing failed, trying again"
-                    );
-                    self.session = None;
+                    let error = format!("{error:#}");
+                    tracing::warn!(error, "publishing failed, trying again");
                     FAILURE_PAUSE
                 }
             };
+            // Nobody wakes it from this pause: every commit would, and make the outage worse.
             tokio::select! {
-                () = self.wake.0.notified() => {}
                 () = tokio::time::sleep(pause) => {}
                 () = shutdown.cancelled() => {}
             }
@@ -133,27 +102,46 @@ impl Relay {
         Ok(())
     }
 
-    /// One step: at most one batch of this relay's shards.
+    /// One step: at most one batch of this relay's shards. If it comes to nothing the shards are
+    /// given up, for whoever may be better placed.
     pub async fn try_publish_batch(&mut self) -> anyhow::Result<Outcome> {
+        let outcome = self.publish_batch().await;
+        if matches!(outcome, Err(_) | Ok(Outcome::Refused { published: 0, .. })) {
+            self.session = None;
+        }
+        outcome
+    }
+
+    async fn publish_batch(&mut self) -> anyhow::Result<Outcome> {
         self.replace_dead_producer()?;
-        let batch_max = i64::from(self.settings.batch_max);
-        let rebalance = self.settings.rebalance;
-        let session = open(&mut self.session, &self.database, rebalance).await?;
-        let rows = store::unpublished(&mut session.connection, &session.shards, batch_max)
-            .await
-            .context("reading the outbox")?;
+        let Settings {
+            batch_max,
+            rebalance,
+            reached,
+            ..
+        } = self.settings;
+        let session = session::open(&mut self.session, &self.database, rebalance).await?;
+        let rows = bounded(async {
+            store::unpublished(&mut session.connection, &session.shards, batch_max.into())
+                .await
+                .context("reading the outbox")
+        })
+        .await?;
         if rows.is_empty() {
             return Ok(Outcome::Idle);
         }
-        (self.settings.reached)("relay.claimed");
-        let delivered = deliver(&self.producer, &self.settings, &rows).await;
-        (self.settings.reached)("relay.acknowledged");
+        reached("relay.claimed");
+        let delivered = deliver_alive(&self.producer, &self.settings, session, &rows).await?;
+        reached("relay.acknowledged");
         if !delivered.is_empty() {
-            store::mark_published(&mut session.connection, &delivered)
-                .await
-                .context("marking events as published")?;
+            bounded(async {
+                store::mark_published(&mut session.connection, &delivered)
+                    .await
+                    .context("marking events as published")
+            })
+            .await?;
         }
-        (self.settings.reached)("relay.marked");
+        reached("relay.marked");
         metrics::counter!(metric::OUTBOX_PUBLISHED).increment(delivered.len() as u64);
         metrics::histogram!(metric::OUTBOX_BATCH).record(rows.len() as f64);
         let (published, refused) = (delivered.len(), rows.len() - delivered.len());
@@ -168,91 +156,35 @@ impl Relay {
     fn replace_dead_producer(&mut self) -> anyhow::Result<()> {
         if let Some((code, reason)) = self.producer.client().fatal_error() {
             tracing::warn!(?code, reason, "replacing a producer that cannot go on");
-            self.producer = kafka::producer(&self.settings.brokers)?;
+            self.producer = kafka::producer(&self.settings)?;
         }
         Ok(())
     }
 }
 
-/// The open session, made anew after an error, with its shards looked over now and then.
-async fn open<'a>(
-    session: &'a mut Option<Session>,
-    database: &PgConnectOptions,
-    rebalance: Duration,
-) -> anyhow::Result<&'a mut Session> {
-    let mut open = match session.take() {
-        Some(open) if open.balanced_at.elapsed() < rebalance => return Ok(session.insert(open)),
-        Some(open) => open,
-        None => {
-            let mut connection = database.connect().await.context("connecting the relay")?;
-            shards::join(&mut connection)
-                .await
-                .context("announcing the relay")?;
-            Session {
-                connection,
-                shards: Vec::new(),
-                balanced_at: Instant::now(),
-            }
+/// Waits for the broker without falling silent towards the database, however long it takes.
+async fn deliver_alive(
+    producer: &FutureProducer,
+    settings: &Settings,
+    session: &mut Session,
+    rows: &[Row],
+) -> anyhow::Result<Vec<i64>> {
+    let delivery = deliver(producer, settings, rows);
+    tokio::pin!(delivery);
+    loop {
+        tokio::select! {
+            delivered = &mut delivery => return Ok(delivered),
+            () = tokio::time::sleep(settings.silence_max / 3) => session.beat().await?,
         }
-    };
-    open.shards = shards::rebalance(&mut open.connection, open.shards)
-        .await
-        .context("looking for shards to publish")?;
-    open.balanced_at = Instant::now();
-    Ok(session.insert(open))
+    }
 }
 
-/// Produces all rows in order and waits for the reports. Returns the ids to mark: delivered, and
-/// with no earlier event of the same order that was refused, which would have to come first.
-async fn deliver(producer: &FutureProducer, settings: &Settings, rows: &[Row]) -> Vec<i64> {
-    let mut sent = Vec::with_capacity(rows.len());
-    for row in rows {
-        let span = publish_span(row, &settings.topic);
-        sent.push((kafka::send(producer, &settings.topic, row, &span), span));
+/// The outcome of the step, which is given a little time to finish once shutdown has begun. Rows
+/// of a step that does not make it stay unpublished, and are sent again by whoever comes next.
+async fn finish<T>(step: impl Future<Output = T>, shutdown: &CancellationToken) -> Option<T> {
+    tokio::pin!(step);
+    tokio::select! {
+        outcome = &mut step => Some(outcome),
+        () = shutdown.cancelled() => tokio::time::timeout(FINISH_TIMEOUT, step).await.ok(),
     }
-    (settings.reached)("relay.produced");
-    let mut delivered = Vec::with_capacity(rows.len());
-    let mut held_up: HashSet<Uuid> = HashSet::new();
-    for (row, (report, mut span)) in rows.iter().zip(sent) {
-        let outcome = match report {
-            Ok(report) => match report.await {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err((error, _))) => Err(error.to_string()),
-                Err(_) => Err("the producer was closed".to_owned()),
-            },
-            Err(error) => Err(error.to_string()),
-        };
-        match outcome {
-            Ok(()) if !held_up.contains(&row.subject) => delivered.push(row.id),
-            Ok(()) => {}
-            Err(error) => {
-                tracing::debug!(order_id = %row.subject, error, "an event was not delivered");
-                span.fail(error);
-                held_up.insert(row.subject);
-            }
-        }
-        let waited = (Utc::now() - row.created_at).to_std().unwrap_or_default();
-        metrics::histogram!(metric::OUTBOX_WAIT).record(waited);
-    }
-    delivered
-}
-
-/// Starts when the row was written, so that the time spent in the outbox is part of the trace.
-fn publish_span(row: &Row, topic: &str) -> Span {
-    let written_at = SystemTime::from(row.created_at);
-    let parent = row.traceparent.as_deref();
-    let name = format!("send {topic}");
-    let mut span = Span::start_at(name, Kind::Producer, parent, Some(written_at));
-    span.set("messaging.system", || "kafka");
-    span.set("messaging.operation.type", || "send");
-    span.set("messaging.destination.name", || topic.to_owned());
-    span.set("messaging.message.id", || row.event_id.to_string());
-    span.set("messaging.kafka.message.key", || row.subject.to_string());
-    span.set("event.type", || row.event_type.clone());
-    span.set("order.id", || row.subject.to_string());
-    span.set("correlation_id", || row.correlation_id.clone());
-    span.set("outbox.wait_ms", || {
-        (Utc::now() - row.created_at).num_milliseconds()
-    });
-    span
 }

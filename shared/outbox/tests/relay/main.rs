@@ -1,0 +1,18 @@
+//! The relay on a real Postgres and a real Kafka; each test has a database and a topic of its own.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, also outside of its own function"
+)]
+
+mod crashes;
+mod late_commits;
+mod order;
+mod outages;
+mod replicas;
+mod sessions;
+mod topic;
+mod wakes;
+mod wire;
+mod world;

@@ -1,0 +1,73 @@
+use std::time::{Duration, Instant};
+
+use outbox::{Outcome, Settings};
+use uuid::Uuid;
+
+use crate::world::{World, event};
+
+/// Where nobody listens.
+const NOWHERE: &str = "127.0.0.1:1";
+
+fn without_broker(world: &World) -> Settings {
+    let mut settings = world.settings();
+    settings.brokers = NOWHERE.to_owned();
+    settings.delivery_max = Duration::from_millis(1_500);
+    settings
+}
+
+#[tokio::test]
+async fn rows_wait_out_a_broker_that_is_away_and_nothing_is_held_against_them() {
+    let world = World::create().await;
+    let events = [event(Uuid::new_v4(), 1), event(Uuid::new_v4(), 1)];
+    world.write(&events).await;
+    let before: Vec<String> = snapshot(&world).await;
+    let mut cut_off = world.relay(without_broker(&world));
+    for _ in 0..2 {
+        let step = cut_off.try_publish_batch().await.unwrap();
+        let (published, refused) = (0, 2);
+        assert_eq!(step, Outcome::Refused { published, refused });
+    }
+    assert_eq!(snapshot(&world).await, before, "the rows are as they were");
+
+    // The relay that cannot reach the broker lives on, and is not in the way of one that can.
+    let mut well_placed = world.relay(world.settings());
+    let step = well_placed.try_publish_batch().await.unwrap();
+    assert_eq!(step, Outcome::Published(2));
+    assert_eq!(world.ids().await.len(), 2);
+}
+
+async fn snapshot(world: &World) -> Vec<String> {
+    sqlx::query_scalar("select outbox::text from outbox order by id")
+        .fetch_all(&world.pool)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_relay_that_waits_for_the_broker_is_not_taken_for_dead() {
+    let world = World::create().await;
+    world.write(&[event(Uuid::new_v4(), 1)]).await;
+    let mut settings = without_broker(&world);
+    settings.silence_max = Duration::from_millis(300);
+    let started = Instant::now();
+    let mut relay = world.relay(settings);
+    let step = relay.try_publish_batch().await;
+    assert!(started.elapsed() > Duration::from_secs(1), "it did wait");
+    // With the session lost meanwhile this were an error.
+    let (published, refused) = (0, 1);
+    assert_eq!(step.unwrap(), Outcome::Refused { published, refused });
+}
+
+#[tokio::test]
+async fn a_relay_that_waits_for_the_broker_still_stops_when_told_to() {
+    let world = World::create().await;
+    world.write(&[event(Uuid::new_v4(), 1)]).await;
+    let mut settings = without_broker(&world);
+    settings.delivery_max = Duration::from_secs(300);
+    let (shutdown, task) = world.run(settings);
+    crate::world::eventually("it has claimed", async || !world.shares().await.is_empty()).await;
+    shutdown.cancel();
+    let stopped = tokio::time::timeout(Duration::from_secs(5), task).await;
+    stopped.expect("it does not stop").unwrap().unwrap();
+    assert_eq!(world.unpublished().await, 1);
+}

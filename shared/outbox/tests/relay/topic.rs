@@ -1,0 +1,88 @@
+//! A topic for one test, and all that is in it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{Consumer as _, StreamConsumer};
+use rdkafka::message::{BorrowedMessage, Headers as _};
+use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
+use uuid::Uuid;
+
+const PARTITIONS: i32 = 3;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Topic {
+    pub(crate) brokers: String,
+    pub(crate) name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Received {
+    pub(crate) key: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) payload: String,
+}
+
+impl Received {
+    pub(crate) fn id(&self) -> &str {
+        &self.headers["ce_id"]
+    }
+}
+
+impl Topic {
+    pub(crate) async fn create() -> Self {
+        let brokers = std::env::var("KAFKA_BROKERS").expect(
+            "KAFKA_BROKERS is not set: run scripts/test.sh, or `lab infra -- cargo test …`",
+        );
+        let name = format!("outbox-{}", Uuid::new_v4());
+        let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+            .set("bootstrap.servers", &brokers)
+            .create()
+            .unwrap();
+        let new = NewTopic::new(&name, PARTITIONS, TopicReplication::Fixed(1));
+        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+        let created = admin.create_topics([&new], &options).await.unwrap();
+        created[0].as_ref().unwrap();
+        Self { brokers, name }
+    }
+
+    /// Everything in the topic now, in the order of each partition.
+    pub(crate) async fn read(&self) -> Vec<Received> {
+        let consumer: StreamConsumer = ClientConfig::new()
+            .set("bootstrap.servers", &self.brokers)
+            .set("group.id", "never-joined")
+            .set("enable.auto.commit", "false")
+            .set("fetch.wait.max.ms", "20")
+            .create()
+            .unwrap();
+        let mut received = Vec::new();
+        for partition in 0..PARTITIONS {
+            let (_, end) = consumer
+                .fetch_watermarks(&self.name, partition, PATIENCE)
+                .unwrap();
+            let mut all = TopicPartitionList::new();
+            all.add_partition_offset(&self.name, partition, Offset::Beginning)
+                .unwrap();
+            consumer.assign(&all).unwrap();
+            for _ in 0..end {
+                let message = tokio::time::timeout(PATIENCE, consumer.recv()).await;
+                received.push(open(&message.expect("the topic ends early").unwrap()));
+            }
+        }
+        received
+    }
+}
+
+fn open(message: &BorrowedMessage<'_>) -> Received {
+    let text = |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap().to_vec()).unwrap();
+    let headers = message.headers().unwrap().iter();
+    Received {
+        key: text(message.key()),
+        headers: headers
+            .map(|header| (header.key.to_owned(), text(header.value)))
+            .collect(),
+        payload: text(message.payload()),
+    }
+}

@@ -1,0 +1,29 @@
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use crate::world::{World, event};
+
+#[tokio::test]
+async fn no_wake_is_lost_however_it_falls_into_the_relay_s_step() {
+    let world = World::create().await;
+    let mut settings = world.settings();
+    // Each lost wake would cost this much.
+    settings.poll = Duration::from_secs(5);
+    let (_shutdown, _task) = world.run(settings);
+    let started = Instant::now();
+    for round in 0..40_u64 {
+        world.write(&[event(Uuid::new_v4(), 1)]).await;
+        world.wake.wake();
+        // Sometimes one right behind it, at another moment of the step each round.
+        tokio::time::sleep(Duration::from_micros(150 * round)).await;
+        world.write(&[event(Uuid::new_v4(), 1)]).await;
+        world.wake.wake();
+        world.all_published().await;
+    }
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "a wake was lost"
+    );
+    assert_eq!(world.ids().await.len(), 80);
+}
