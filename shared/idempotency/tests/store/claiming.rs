@@ -1,0 +1,139 @@
+//! From a free key to a stored answer, by one request or by several.
+
+use idempotency::store::{Claim, claim, complete, find};
+use idempotency::{Scope, StoredResponse};
+use uuid::Uuid;
+
+use crate::{WINDOW_SECONDS, answer, count, fingerprint, key, scope, store};
+
+#[tokio::test]
+async fn a_completed_key_gives_its_answer_again_byte_by_byte() {
+    let pool = store().await;
+    let (key, print) = (key("k-1"), fingerprint(1));
+    let mut tx = pool.begin().await.unwrap();
+    let claimed = claim(&mut tx, scope(&key), &print, None, WINDOW_SECONDS).await;
+    assert_eq!(claimed.unwrap(), Claim::New);
+    complete(&mut tx, scope(&key), &answer()).await.unwrap();
+    tx.commit().await.unwrap();
+
+    let mut tx = pool.begin().await.unwrap();
+    let again = claim(&mut tx, scope(&key), &print, None, WINDOW_SECONDS).await;
+    assert_eq!(again.unwrap(), Claim::Completed(answer()));
+    let found = find(&mut tx, scope(&key), &print).await.unwrap();
+    assert_eq!(found, Some(Claim::Completed(answer())));
+    assert_eq!(count(&pool).await, 1);
+}
+
+#[tokio::test]
+async fn a_rollback_leaves_nothing_and_the_key_is_free() {
+    let pool = store().await;
+    let (key, print) = (key("k-1"), fingerprint(1));
+    let mut tx = pool.begin().await.unwrap();
+    let claimed = claim(&mut tx, scope(&key), &print, None, WINDOW_SECONDS).await;
+    assert_eq!(claimed.unwrap(), Claim::New);
+    complete(&mut tx, scope(&key), &answer()).await.unwrap();
+    tx.rollback().await.unwrap();
+
+    assert_eq!(count(&pool).await, 0);
+    let mut tx = pool.begin().await.unwrap();
+    assert_eq!(find(&mut tx, scope(&key), &print).await.unwrap(), None);
+    let claimed = claim(&mut tx, scope(&key), &print, None, WINDOW_SECONDS).await;
+    assert_eq!(claimed.unwrap(), Claim::New);
+}
+
+#[tokio::test]
+async fn of_two_claims_at_once_one_is_new_and_the_other_is_told_without_waiting() {
+    let pool = store().await;
+    let (key, print) = (key("k-1"), fingerprint(1));
+    let mut first = pool.begin().await.unwrap();
+    let claimed = claim(&mut first, scope(&key), &print, None, WINDOW_SECONDS).await;
+    assert_eq!(claimed.unwrap(), Claim::New);
+
+    // The first is not over; a second that waited for it would never come back.
+    let mut second = pool.begin().await.unwrap();
+    for print in [print, fingerprint(2)] {
+        let claimed = claim(&mut second, scope(&key), &print, None, WINDOW_SECONDS).await;
+        assert_eq!(claimed.unwrap(), Claim::InFlight { resource_id: None });
+    }
+    second.rollback().await.unwrap();
+
+    complete(&mut first, scope(&key), &answer()).await.unwrap();
+    first.commit().await.unwrap();
+    let mut third = pool.begin().await.unwrap();
+    let claimed = claim(&mut third, scope(&key), &print, None, WINDOW_SECONDS).await;
+    assert_eq!(claimed.unwrap(), Claim::Completed(answer()));
+}
+
+#[tokio::test]
+async fn a_claim_that_was_committed_without_an_answer_is_in_flight_and_names_its_resource() {
+    let pool = store().await;
+    let (key, print) = (key("k-1"), fingerprint(1));
+    let resource_id = Some(Uuid::new_v4());
+    let mut tx = pool.begin().await.unwrap();
+    let claimed = claim(&mut tx, scope(&key), &print, resource_id, WINDOW_SECONDS).await;
+    assert_eq!(claimed.unwrap(), Claim::New);
+    tx.commit().await.unwrap();
+
+    let mut tx = pool.begin().await.unwrap();
+    let again = claim(&mut tx, scope(&key), &print, None, WINDOW_SECONDS).await;
+    assert_eq!(again.unwrap(), Claim::InFlight { resource_id });
+    complete(&mut tx, scope(&key), &answer()).await.unwrap();
+    let found = find(&mut tx, scope(&key), &print).await.unwrap();
+    assert_eq!(found, Some(Claim::Completed(answer())));
+}
+
+#[tokio::test]
+async fn another_request_under_a_known_key_is_a_mismatch() {
+    let pool = store().await;
+    let key = key("k-1");
+    let mut tx = pool.begin().await.unwrap();
+    let claimed = claim(&mut tx, scope(&key), &fingerprint(1), None, WINDOW_SECONDS).await;
+    assert_eq!(claimed.unwrap(), Claim::New);
+    for _ in 0..2 {
+        let other = claim(&mut tx, scope(&key), &fingerprint(2), None, WINDOW_SECONDS).await;
+        assert_eq!(other.unwrap(), Claim::Mismatch);
+    }
+    let found = find(&mut tx, scope(&key), &fingerprint(2)).await.unwrap();
+    assert_eq!(found, Some(Claim::Mismatch));
+}
+
+#[tokio::test]
+async fn principals_and_routes_do_not_share_keys() {
+    let pool = store().await;
+    let (key, print) = (key("k-1"), fingerprint(1));
+    let mut tx = pool.begin().await.unwrap();
+    for (principal_id, route) in [
+        ("acme", "POST /orders"),
+        ("globex", "POST /orders"),
+        ("acme", "POST /payments"),
+    ] {
+        let scope = Scope {
+            principal_id,
+            route,
+            key: &key,
+        };
+        let claimed = claim(&mut tx, scope, &print, None, WINDOW_SECONDS).await;
+        assert_eq!(claimed.unwrap(), Claim::New, "{principal_id} {route}");
+    }
+    tx.commit().await.unwrap();
+    assert_eq!(count(&pool).await, 3);
+}
+
+#[tokio::test]
+async fn an_answer_in_a_format_of_the_future_is_unreadable_and_names_its_resource() {
+    let pool = store().await;
+    let (key, print) = (key("k-1"), fingerprint(1));
+    let resource_id = Some(Uuid::new_v4());
+    let mut tx = pool.begin().await.unwrap();
+    claim(&mut tx, scope(&key), &print, resource_id, WINDOW_SECONDS)
+        .await
+        .unwrap();
+    complete(&mut tx, scope(&key), &answer()).await.unwrap();
+    sqlx::query("update idempotency_keys set response_version = $1")
+        .bind(StoredResponse::VERSION + 1)
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    let found = find(&mut tx, scope(&key), &print).await.unwrap();
+    assert_eq!(found, Some(Claim::Unreadable { resource_id }));
+}

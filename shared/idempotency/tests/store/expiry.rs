@@ -1,0 +1,112 @@
+//! The end of a key: honoured until then, forgotten on demand, reaped in batches.
+
+use idempotency::Key;
+use idempotency::store::{Claim, claim, complete, find, forget_expired, reap};
+use sqlx::PgPool;
+
+use crate::{WINDOW_SECONDS, answer, count, fingerprint, key, scope, store};
+
+async fn complete_key(pool: &PgPool, key: &Key) {
+    let mut tx = pool.begin().await.unwrap();
+    let claimed = claim(&mut tx, scope(key), &fingerprint(1), None, WINDOW_SECONDS).await;
+    assert_eq!(claimed.unwrap(), Claim::New);
+    complete(&mut tx, scope(key), &answer()).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// Lets the key expire this many seconds ago.
+async fn expire(pool: &PgPool, key: &Key, seconds: i32) {
+    sqlx::query(
+        "update idempotency_keys set expires_at = now() - make_interval(secs => $2)
+         where key = $1",
+    )
+    .bind(key.as_str())
+    .bind(f64::from(seconds))
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+async fn remaining(pool: &PgPool) -> Vec<String> {
+    sqlx::query_scalar("select key from idempotency_keys order by key")
+        .fetch_all(pool)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_record_lives_as_long_as_its_window() {
+    let pool = store().await;
+    complete_key(&pool, &key("k-1")).await;
+    let seconds: f64 = sqlx::query_scalar(
+        "select extract(epoch from expires_at - created_at)::float8 from idempotency_keys",
+    )
+    .fetch_one(&pool)
+    .await
+    .unwrap();
+    assert_eq!(seconds, WINDOW_SECONDS as f64);
+}
+
+#[tokio::test]
+async fn an_expired_key_is_expired_for_every_request_and_free_once_forgotten() {
+    let pool = store().await;
+    let key = key("k-1");
+    complete_key(&pool, &key).await;
+    expire(&pool, &key, 0).await;
+    let mut tx = pool.begin().await.unwrap();
+    for print in [fingerprint(1), fingerprint(2)] {
+        let met = claim(&mut tx, scope(&key), &print, None, WINDOW_SECONDS).await;
+        assert_eq!(met.unwrap(), Claim::Expired);
+        let found = find(&mut tx, scope(&key), &print).await.unwrap();
+        assert_eq!(found, Some(Claim::Expired));
+    }
+    forget_expired(&mut tx, scope(&key)).await.unwrap();
+    let claimed = claim(&mut tx, scope(&key), &fingerprint(2), None, WINDOW_SECONDS).await;
+    assert_eq!(claimed.unwrap(), Claim::New);
+}
+
+#[tokio::test]
+async fn a_key_that_is_still_honoured_is_not_forgotten() {
+    let pool = store().await;
+    let key = key("k-1");
+    complete_key(&pool, &key).await;
+    let mut connection = pool.acquire().await.unwrap();
+    forget_expired(&mut connection, scope(&key)).await.unwrap();
+    let found = find(&mut connection, scope(&key), &fingerprint(1)).await;
+    assert_eq!(found.unwrap(), Some(Claim::Completed(answer())));
+}
+
+#[tokio::test]
+async fn the_reaper_takes_the_oldest_first_and_no_more_than_its_batch() {
+    let pool = store().await;
+    let keys = ["k-1", "k-2", "k-3", "k-4", "k-5"].map(key);
+    for (age, key) in (0..).zip(&keys) {
+        complete_key(&pool, key).await;
+        expire(&pool, key, age * 10).await;
+    }
+    complete_key(&pool, &key("k-live")).await;
+    let mut connection = pool.acquire().await.unwrap();
+    assert_eq!(reap(&mut connection, 2).await.unwrap(), 2);
+    assert_eq!(remaining(&pool).await, ["k-1", "k-2", "k-3", "k-live"]);
+    assert_eq!(reap(&mut connection, 2).await.unwrap(), 2);
+    assert_eq!(reap(&mut connection, 2).await.unwrap(), 1);
+    assert_eq!(reap(&mut connection, 2).await.unwrap(), 0);
+    assert_eq!(remaining(&pool).await, ["k-live"]);
+}
+
+#[tokio::test]
+async fn two_reapers_step_around_each_other() {
+    let pool = store().await;
+    for name in ["k-1", "k-2", "k-3"].map(key) {
+        complete_key(&pool, &name).await;
+        expire(&pool, &name, 1).await;
+    }
+    let mut first = pool.begin().await.unwrap();
+    assert_eq!(reap(&mut first, 2).await.unwrap(), 2);
+    // The first is not over; a second that waited for its rows would never come back.
+    let mut second = pool.begin().await.unwrap();
+    assert_eq!(reap(&mut second, 2).await.unwrap(), 1);
+    second.commit().await.unwrap();
+    first.commit().await.unwrap();
+    assert_eq!(count(&pool).await, 0);
+}

@@ -1,0 +1,60 @@
+//! The table of keys, over a real Postgres with a database each.
+
+// The lint's exception for tests does not reach the functions that tests call.
+#![allow(clippy::unwrap_used)]
+
+mod claiming;
+mod expiry;
+
+use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse};
+use lab::postgres::database;
+use serde_json::json;
+use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+
+const WINDOW_SECONDS: u64 = 60;
+
+/// A fresh database with the shared tables.
+async fn store() -> PgPool {
+    let url = database::create_for_test("idempotency").await.unwrap();
+    let options = PgPoolOptions::new().max_connections(4);
+    let pool = options.connect(&url).await.unwrap();
+    sqlx::migrate!("../../migrations/common")
+        .run(&pool)
+        .await
+        .unwrap();
+    pool
+}
+
+fn key(name: &str) -> Key {
+    Key::parse(name).unwrap()
+}
+
+fn scope(key: &Key) -> Scope<'_> {
+    Scope {
+        principal_id: "acme",
+        route: "POST /orders",
+        key,
+    }
+}
+
+/// Of a request that differs by this number.
+fn fingerprint(number: i64) -> Fingerprint {
+    let content = ContentHash::of(&json!({ "number": number }));
+    Fingerprint::of(b"salt", "POST", "/orders", &content)
+}
+
+fn answer() -> StoredResponse {
+    StoredResponse {
+        status: 201,
+        headers: vec![("content-type".to_owned(), "text/plain".to_owned())],
+        body: b"any bytes: \x00\xff".to_vec(),
+    }
+}
+
+async fn count(pool: &PgPool) -> i64 {
+    sqlx::query_scalar("select count(*) from idempotency_keys")
+        .fetch_one(pool)
+        .await
+        .unwrap()
+}
