@@ -18,11 +18,12 @@ const CACHE_TTL: Duration = Duration::from_secs(30);
 const CACHE_MAX: usize = 10_000;
 
 type KeyHash = [u8; 32];
+type Known = HashMap<KeyHash, (Arc<Principal>, Instant)>;
 
 #[derive(Clone)]
 pub struct Authenticator {
     pool: PgPool,
-    known: Arc<RwLock<HashMap<KeyHash, (Arc<Principal>, Instant)>>>,
+    known: Arc<RwLock<Known>>,
 }
 
 impl Authenticator {

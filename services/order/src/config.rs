@@ -2,7 +2,11 @@
 
 use std::net::SocketAddr;
 
-use clap::{Args, Parser, Subcommand};
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Parser, Subcommand, value_parser};
+
+/// Longest window of a key: a year. The table holds every key of a window.
+const KEY_WINDOW_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
 
 /// The order service of ChargeOnce.
 #[derive(Debug, Parser)]
@@ -35,18 +39,19 @@ pub struct Config {
     pub kafka_group: String,
     /// How long an idempotency key is honoured.
     #[arg(long, env = "KEY_WINDOW_SECONDS", default_value_t = 86_400)]
+    #[arg(value_parser = value_parser!(u64).range(1..=KEY_WINDOW_SECONDS_MAX))]
     pub key_window_seconds: u64,
     /// Pause between two rounds of the reaper of expired keys.
     #[arg(long, env = "REAPER_INTERVAL_MS", default_value_t = 60_000)]
     pub reaper_interval_ms: u64,
     /// Most requests waiting for the store; one more is answered 503.
-    #[arg(long, env = "INTAKE_QUEUE_MAX", default_value_t = 1_000)]
+    #[arg(long, env = "INTAKE_QUEUE_MAX", default_value_t = 1_000, value_parser = at_least_one())]
     pub intake_queue_max: usize,
     /// Most requests stored by one commit.
-    #[arg(long, env = "INTAKE_BATCH_MAX", default_value_t = 64)]
+    #[arg(long, env = "INTAKE_BATCH_MAX", default_value_t = 64, value_parser = at_least_one())]
     pub intake_batch_max: usize,
     /// Intake commits going on at once.
-    #[arg(long, env = "INTAKE_WRITERS", default_value_t = 2)]
+    #[arg(long, env = "INTAKE_WRITERS", default_value_t = 2, value_parser = at_least_one())]
     pub intake_writers: usize,
 }
 
@@ -58,4 +63,35 @@ pub struct Migration {
     /// Also add the two demo principals and their API keys.
     #[arg(long)]
     pub demo_data: bool,
+}
+
+/// For limits that would let nothing through at zero.
+fn at_least_one() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serve(flag: &str, value: &str) -> Result<Program, clap::Error> {
+        let database = ["--database-url", "postgres://localhost/order"];
+        let program = ["order", "serve", database[0], database[1], flag, value];
+        Program::try_parse_from(program)
+    }
+
+    #[test]
+    fn a_limit_that_would_let_nothing_through_ends_the_program() {
+        for flag in [
+            "--intake-queue-max",
+            "--intake-batch-max",
+            "--intake-writers",
+            "--key-window-seconds",
+        ] {
+            serve(flag, "1").unwrap();
+            serve(flag, "0").unwrap_err();
+            serve(flag, "-1").unwrap_err();
+        }
+        serve("--key-window-seconds", "18446744073709551615").unwrap_err();
+    }
 }

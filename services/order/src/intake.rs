@@ -10,6 +10,7 @@ use std::sync::Arc;
 use idempotency::{StoredResponse, store as keys};
 use service_kit::{crash, database};
 use sqlx::{Connection as _, PgConnection, PgPool};
+use telemetry::Context;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::routes::view;
@@ -105,6 +106,7 @@ impl Writer {
     async fn store(&self, batch: Vec<Job>) {
         let (orders, replies): (Vec<_>, Vec<_>) =
             batch.into_iter().map(|job| (job.order, job.reply)).unzip();
+        crash::point("intake.received");
         match self.write(&orders).await {
             Ok(outcomes) => {
                 crash::point("intake.committed");
@@ -152,12 +154,14 @@ impl Writer {
 
 /// The order was not created because its reference names another one: the key gets that answer.
 async fn answer_for_taken(tx: &mut PgConnection, order: &NewOrder) -> sqlx::Result<StoredResponse> {
-    let principal = &order.principal.id;
     let reference = order.draft.reference.as_deref().unwrap_or_default();
-    let first = orders::find_by_reference(tx, principal, reference)
+    let first = orders::find_by_reference(tx, &order.principal.id, reference)
         .await?
         .ok_or(sqlx::Error::RowNotFound)?;
-    let answer = view::of_taken_reference(&first, &order.content_hash);
+    // A problem names its request, which this task is not part of.
+    let context = Context::new(Some(&order.event.correlation_id), None);
+    let answer = async { view::of_taken_reference(&first, &order.content_hash) };
+    let answer = context.scope(answer).await;
     if let Some(scope) = order.scope() {
         keys::complete(tx, scope, &answer).await?;
     }

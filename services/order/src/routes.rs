@@ -7,6 +7,7 @@ mod list_orders;
 mod openapi;
 mod place_order;
 mod put_order;
+mod refusal;
 mod request;
 pub mod view;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use idempotency::MalformedKey;
 use service_kit::{Problem, database};
@@ -25,6 +25,8 @@ pub enum Error {
     Json(#[source] serde_json::Error),
     #[error("the body is JSON but not an order")]
     Shape(#[source] serde_json::Error),
+    #[error("the body could not be read to its end")]
+    Body,
     #[error("the body is too large")]
     TooLarge,
     #[error("the content type is not JSON")]
@@ -72,6 +74,10 @@ impl From<&Error> for Problem {
             Error::Json(reason) => {
                 bad("malformed_json", format!("The body is not JSON: {reason}."))
             }
+            Error::Body => bad(
+                "malformed_body",
+                "The body ended early or was not framed as HTTP asks.".to_owned(),
+            ),
             Error::Shape(reason) => unprocessable("invalid_order", sentence(reason)),
             Error::Invalid(reason) => unprocessable("invalid_order", sentence(reason)),
             Error::TooLarge => Self::new(
@@ -139,6 +145,12 @@ impl IntoResponse for Error {
             let error = &self as &dyn std::error::Error;
             tracing::error!(error, %correlation_id, "request failed");
         }
-        problem.into_response()
+        let mut response = problem.into_response();
+        if matches!(self, Self::Unauthenticated) {
+            let scheme = HeaderValue::from_static("Bearer");
+            let headers = response.headers_mut();
+            headers.insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
     }
 }

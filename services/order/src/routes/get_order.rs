@@ -1,31 +1,66 @@
 //! `GET /orders/{id}`, with its version as ETag.
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use uuid::Uuid;
 
+use crate::routes::refusal::{Malformed, NotFound, Unauthenticated, Unavailable};
 use crate::routes::view::OrderView;
 use crate::routes::{Error, Services};
 use crate::store::orders;
 
+/// One of the caller's orders.
+#[utoipa::path(
+    get,
+    path = "/orders/{id}",
+    operation_id = "get_order",
+    params(
+        ("id" = Uuid, Path),
+        ("If-None-Match" = Option<String>, Header, description = "An `ETag` seen before")
+    ),
+    responses(
+        (
+            status = 200, description = "The order as it is now", body = OrderView,
+            headers(("ETag" = String, description = "The order's version, quoted"))
+        ),
+        (
+            status = 304, description = "Still the version that `If-None-Match` names",
+            headers(("ETag" = String, description = "The order's version, quoted"))
+        ),
+        Malformed, Unauthenticated, NotFound, Unavailable
+    ),
+    security(("bearer" = []))
+)]
 pub(super) async fn handle(
     State(services): State<Services>,
-    Path(id): Path<String>,
+    id: Result<Path<Uuid>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let principal = services.authenticator.principal(&headers).await?;
-    let id = id.parse().map_err(|_| Error::OrderId)?;
+    let Path(id) = id.map_err(|_| Error::OrderId)?;
     let mut connection = services.pool.acquire().await?;
     let order = orders::find(&mut connection, &principal.id, id)
         .await?
         .ok_or(Error::NotFound)?;
     let etag = format!("\"{}\"", order.version);
-    let known = headers.get(header::IF_NONE_MATCH);
-    if known.is_some_and(|known| known.as_bytes() == etag.as_bytes()) {
+    if is_known(&headers, &etag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
     let items = orders::items(&mut connection, id).await?;
     let view = OrderView::new(order, Some(items));
     Ok(([(header::ETAG, etag)], Json(view)).into_response())
+}
+
+/// Whether `If-None-Match` names the version: a list, any of it weak (a proxy that compresses makes
+/// it so), or `*`.
+fn is_known(headers: &HeaderMap, etag: &str) -> bool {
+    let lists = headers.get_all(header::IF_NONE_MATCH).iter();
+    lists
+        .filter_map(|list| list.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .map(|tag| tag.trim())
+        .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }

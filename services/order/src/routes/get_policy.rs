@@ -6,6 +6,13 @@ use idempotency::Policy;
 
 use crate::routes::{KEYED_ROUTES, Services};
 
+/// What clients may rely on when they send an `Idempotency-Key`.
+#[utoipa::path(
+    get,
+    path = "/idempotency-policy",
+    operation_id = "get_idempotency_policy",
+    responses((status = 200, description = "The policy", body = Object))
+)]
 pub(super) async fn handle(State(services): State<Services>) -> Json<Policy> {
     Json(Policy::new(services.key_window_seconds, KEYED_ROUTES))
 }

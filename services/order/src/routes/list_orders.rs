@@ -10,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::domain::Status;
+use crate::routes::refusal::{Malformed, Unauthenticated, Unavailable};
 use crate::routes::view::OrderView;
 use crate::routes::{Error, Services};
 use crate::store::orders::{self, Order};
@@ -18,6 +19,7 @@ const LIMIT_DEFAULT: i64 = 50;
 const LIMIT_MAX: i64 = 200;
 
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
     /// Only orders in this state.
@@ -36,6 +38,18 @@ pub(super) struct Listing {
     next: Option<String>,
 }
 
+/// The caller's orders, newest first, page by page.
+#[utoipa::path(
+    get,
+    path = "/orders",
+    operation_id = "list_orders",
+    params(Page),
+    responses(
+        (status = 200, description = "One page", body = Listing),
+        Malformed, Unauthenticated, Unavailable
+    ),
+    security(("bearer" = []))
+)]
 pub(super) async fn handle(
     State(services): State<Services>,
     headers: HeaderMap,
@@ -74,7 +88,9 @@ fn cursor(order: &Order) -> String {
 fn parse_cursor(cursor: &str) -> Result<(DateTime<Utc>, Uuid), Error> {
     let parse = || {
         let (micros, id) = cursor.split_once('.')?;
-        let time = DateTime::from_timestamp_micros(micros.parse().ok()?)?;
+        // Unsigned: there are instants before 1970 that Postgres does not know.
+        let micros = i64::try_from(micros.parse::<u64>().ok()?).ok()?;
+        let time = DateTime::from_timestamp_micros(micros)?;
         Some((time, id.parse().ok()?))
     };
     parse().ok_or(Error::Query("after is not the next of a page"))

@@ -5,11 +5,17 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use idempotency::store::Claim;
-use idempotency::{Fingerprint, http, store};
+use idempotency::{Fingerprint, StoredResponse, http, store};
+use sqlx::PgConnection;
 use telemetry::metric;
 use uuid::Uuid;
 
+use crate::domain::draft;
 use crate::intake::Verdict;
+use crate::routes::refusal::{
+    Conflict, Malformed, TooLarge, Unauthenticated, Unavailable, Unprocessable,
+    UnsupportedMediaType,
+};
 use crate::routes::{Error, Services, request, view};
 use crate::store::intake::{KeyClaim, NewOrder};
 use crate::store::orders;
@@ -19,6 +25,40 @@ pub(super) const ROUTE: &str = "POST /orders";
 /// How often a request whose key expired, or was reaped, between two looks is run again.
 const ROUNDS_MAX: u8 = 3;
 
+/// Places an order, once per key.
+#[utoipa::path(
+    post,
+    path = "/orders",
+    operation_id = "place_order",
+    params((
+        "Idempotency-Key" = String, Header, min_length = 1, max_length = 255,
+        description = "Names this one intention: mint it once, send it with every retry. Visible \
+            ASCII, bare or as a quoted structured-field string. See /idempotency-policy.",
+        example = "order-7f3a"
+    )),
+    request_body = draft::Request,
+    responses(
+        (
+            status = 201, description = "Placed, now or by an earlier request with this key",
+            body = view::Receipt<'static>,
+            headers(
+                ("Location" = String, description = "URL of the order"),
+                ("Idempotent-Replayed" = bool, description = "`true` if this was answered before")
+            )
+        ),
+        (
+            status = 200, description = "The reference names this order, which has the same content",
+            body = view::Receipt<'static>,
+            headers(
+                ("Location" = String, description = "URL of the order"),
+                ("Idempotent-Replayed" = bool, description = "`true` if this was answered before")
+            )
+        ),
+        Malformed, Unauthenticated, Conflict, TooLarge, UnsupportedMediaType, Unprocessable,
+        Unavailable
+    ),
+    security(("bearer" = []))
+)]
 pub(super) async fn handle(
     State(services): State<Services>,
     headers: HeaderMap,
@@ -76,10 +116,8 @@ async fn answer_again(services: &Services, order: &NewOrder) -> Result<Option<Re
         Some(Claim::InFlight { .. }) => Err(Error::KeyInFlight),
         // Written by a version that this one cannot read: what was made under the key says it all.
         Some(Claim::Unreadable { resource_id }) => {
-            let id = resource_id.ok_or(Error::NotFound)?;
-            let made = orders::find(&mut connection, scope.principal_id, id).await?;
-            let made = made.ok_or(Error::NotFound)?;
-            Ok(Some(http::replay(view::of_known_order(&made))))
+            let answer = derive_answer(&mut connection, order, resource_id).await?;
+            Ok(Some(http::replay(answer)))
         }
         Some(Claim::Expired | Claim::New) => {
             store::forget_expired(&mut connection, scope).await?;
@@ -87,6 +125,24 @@ async fn answer_again(services: &Services, order: &NewOrder) -> Result<Option<Re
         }
         None => Ok(None),
     }
+}
+
+/// The key made an order, or met its reference taken; the tables still say which.
+async fn derive_answer(
+    connection: &mut PgConnection,
+    order: &NewOrder,
+    resource_id: Option<Uuid>,
+) -> Result<StoredResponse, Error> {
+    let principal = &order.principal.id;
+    if let Some(id) = resource_id
+        && let Some(made) = orders::find(connection, principal, id).await?
+    {
+        return Ok(view::of_known_order(&made));
+    }
+    let reference = order.draft.reference.as_deref().ok_or(Error::NotFound)?;
+    let first = orders::find_by_reference(connection, principal, reference).await?;
+    let first = first.ok_or(Error::NotFound)?;
+    Ok(view::of_taken_reference(&first, &order.content_hash))
 }
 
 fn count(outcome: &'static str) {

@@ -1,24 +1,53 @@
 //! `PUT /orders/{id}`: idempotent by its URL, with no key and for ever.
 
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use idempotency::http;
+use uuid::Uuid;
 
+use crate::domain::draft;
 use crate::intake::Verdict;
+use crate::routes::refusal::{
+    Conflict, Malformed, TooLarge, Unauthenticated, Unavailable, Unprocessable,
+    UnsupportedMediaType,
+};
 use crate::routes::{Error, Services, request, view};
 use crate::store::intake::NewOrder;
 use crate::store::orders;
 
+/// Places an order under an id of the caller's choice, any number of times.
+#[utoipa::path(
+    put,
+    path = "/orders/{id}",
+    operation_id = "put_order",
+    params(("id" = Uuid, Path, description = "Chosen by the caller, best a fresh UUID")),
+    request_body = draft::Request,
+    responses(
+        (
+            status = 201, description = "Placed", body = view::Receipt<'static>,
+            headers(("Location" = String, description = "URL of the order"))
+        ),
+        (
+            status = 200, description = "Placed before with the same content",
+            body = view::Receipt<'static>,
+            headers(("Location" = String, description = "URL of the order"))
+        ),
+        Malformed, Unauthenticated, Conflict, TooLarge, UnsupportedMediaType, Unprocessable,
+        Unavailable
+    ),
+    security(("bearer" = []))
+)]
 pub(super) async fn handle(
     State(services): State<Services>,
-    Path(id): Path<String>,
+    id: Result<Path<Uuid>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
     let principal = services.authenticator.principal(&headers).await?;
-    let id = id.parse().map_err(|_| Error::OrderId)?;
+    let Path(id) = id.map_err(|_| Error::OrderId)?;
     let body = request::read(&headers, body).await?;
     let order = request::prepare(id, principal, None, body)?;
     match services.intake.submit(order).await? {

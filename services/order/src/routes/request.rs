@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, header};
+use axum::extract::{FromRequest as _, Request};
+use axum::http::{HeaderMap, StatusCode, header};
 use events::{Envelope, OrderPlaced, Origin};
 use idempotency::ContentHash;
 use serde_json::Value;
@@ -42,10 +43,12 @@ pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<OrderBody, E
 }
 
 async fn collect(body: Body) -> Result<Bytes, Error> {
-    // The limit is enforced around all routes; a body that fails here is one that went past it.
-    axum::body::to_bytes(body, service_kit::http::BODY_BYTES_MAX)
-        .await
-        .map_err(|_| Error::TooLarge)
+    // The limit is enforced around all routes; here its error is told from a body cut short.
+    let read = Bytes::from_request(Request::new(body), &()).await;
+    read.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Error::TooLarge,
+        _ => Error::Body,
+    })
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
