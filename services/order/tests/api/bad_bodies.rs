@@ -1,0 +1,172 @@
+//! Bodies that are no order: refused with the right status, and nothing is stored.
+
+use reqwest::{Body, Method};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::answer::Answer;
+use crate::service::{KEY, Service, Stored, order, order_with, send};
+
+async fn post_text(service: &Service, body: impl Into<Body>) -> Answer {
+    let request = service.request(Method::POST, "/orders").header(KEY, "k-1");
+    send(
+        request
+            .header("content-type", "application/json")
+            .body(body),
+    )
+    .await
+}
+
+/// [`order`] with one member of its only item set.
+fn item_with(member: &str, value: Value) -> Value {
+    let mut order = order();
+    order["items"][0][member] = value;
+    order
+}
+
+fn without(member: &str) -> Value {
+    let mut order = order();
+    order.as_object_mut().unwrap().remove(member);
+    order
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_json_is_malformed() {
+    let service = Service::start().await;
+    let whole = order().to_string();
+    let deep = "[".repeat(60_000);
+    let bodies: [&[u8]; 11] = [
+        b"",
+        b"{",
+        b"not json",
+        b"{'customer_id': 'c'}",
+        b"{\"customer_id\": \"\xff\xfe\"}",
+        b"{\"customer_id\": \"\\ud800\"}",
+        b"{\"amount\": NaN}",
+        b"\x00",
+        deep.as_bytes(),
+        &whole.as_bytes()[..whole.len() - 1],
+        &[whole.as_bytes(), b"{}"].concat(),
+    ];
+    for body in bodies {
+        let answer = post_text(&service, body.to_vec()).await;
+        answer.expect_problem(400, "malformed_json");
+    }
+    assert_eq!(service.stored().await, Stored::default());
+}
+
+#[tokio::test]
+async fn json_that_is_no_order_is_refused() {
+    let service = Service::start().await;
+    let line = json!({"sku": "S", "quantity": 1, "unit_price": 1});
+    let at_the_limit = json!({"sku": "S", "quantity": 1, "unit_price": money::AMOUNT_MAX});
+    let mut bodies = vec![
+        json!(null),
+        json!([]),
+        json!("order"),
+        json!({}),
+        order_with("surprise", 1),
+        item_with("surprise", json!(1)),
+        order_with("items", json!([])),
+        order_with("items", json!({})),
+        order_with("items", json!(vec![line; 101])),
+        // Each amount is legal, their sum is not.
+        order_with("items", json!([at_the_limit, at_the_limit])),
+        order_with("reference", ""),
+        order_with("reference", 7),
+        order_with("reference", "r".repeat(129)),
+    ];
+    let members = ["customer_id", "currency", "items", "payment_method"];
+    bodies.extend(members.map(without));
+    for text in [
+        json!(""),
+        json!(1),
+        json!(null),
+        json!("a\u{0}b"),
+        json!("a\nb"),
+        json!("\u{7f}"),
+    ] {
+        bodies.extend(members.map(|member| order_with(member, text.clone())));
+        bodies.push(item_with("sku", text));
+    }
+    for currency in ["usd", "Usd", "US", "USDX", "XXQ", "€", " USD"] {
+        bodies.push(order_with("currency", currency));
+    }
+    for number in [
+        json!(0),
+        json!(-1),
+        json!(1.5),
+        json!(2.0),
+        json!("2"),
+        json!(true),
+        json!(null),
+        json!(i64::MAX),
+        json!(i64::MIN),
+        json!(u64::MAX),
+        json!(1e300),
+    ] {
+        bodies.push(item_with("quantity", number.clone()));
+        bodies.push(item_with("unit_price", number));
+    }
+    for body in bodies {
+        for answer in [
+            service.post("k-1", &body).await,
+            service.put(Uuid::new_v4(), &body).await,
+        ] {
+            assert_eq!(answer.status, 422, "{body}");
+            answer.expect_problem(422, "invalid_order");
+        }
+    }
+    assert_eq!(service.stored().await, Stored::default());
+}
+
+#[tokio::test]
+async fn the_largest_order_there_may_be_is_taken() {
+    let service = Service::start().await;
+    let text = "ü".repeat(128);
+    let line = json!({"sku": text, "quantity": 100_000, "unit_price": 1});
+    let mut order = order_with("items", json!(vec![line; 100]));
+    for member in ["customer_id", "payment_method", "reference"] {
+        order[member] = json!(text);
+    }
+    let placed = service.post("k-1", &order).await;
+    assert_eq!(placed.expect(201).json()["amount"], 10_000_000);
+    assert_eq!(service.stored().await.items, 100);
+}
+
+#[tokio::test]
+async fn a_body_of_another_type_is_unsupported() {
+    let service = Service::start().await;
+    for content_type in [
+        None,
+        Some("text/plain"),
+        Some("application/jsonx"),
+        Some("json"),
+        Some(""),
+    ] {
+        let request = service.request(Method::POST, "/orders").header(KEY, "k-1");
+        let mut request = request.body(order().to_string());
+        if let Some(content_type) = content_type {
+            request = request.header("content-type", content_type);
+        }
+        send(request)
+            .await
+            .expect_problem(415, "unsupported_media_type");
+    }
+    assert_eq!(service.stored().await, Stored::default());
+}
+
+#[tokio::test]
+async fn a_body_past_the_limit_is_too_large() {
+    let service = Service::start().await;
+    let padded = format!(
+        "{}{}",
+        order(),
+        " ".repeat(service_kit::http::BODY_BYTES_MAX)
+    );
+    // Announced by its length, it is refused before it is read.
+    let announced = post_text(&service, padded).await;
+    announced.expect(413);
+    assert!(announced.header("x-correlation-id").is_some());
+    assert_eq!(service.stored().await, Stored::default());
+}

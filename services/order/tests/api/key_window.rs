@@ -1,0 +1,108 @@
+//! R9: how long a key is honoured, who is told so, and what becomes of it afterwards.
+
+use order::reaper;
+
+use crate::eventually;
+use crate::service::{Service, Stored, order, order_with, orders_stored};
+
+const EXPIRE: &str = "update idempotency_keys set expires_at = now() - interval '1 second'";
+
+#[tokio::test]
+async fn the_policy_is_published_for_machines() {
+    let service = Service::start_with(|config| config.key_window_seconds = 3_600).await;
+    let policy = service.get("/idempotency-policy").await;
+    assert_eq!(
+        policy.expect(200).header("content-type"),
+        Some("application/json")
+    );
+    let policy = policy.json();
+    assert_eq!(policy["header"], "Idempotency-Key");
+    assert_eq!(policy["window_seconds"], 3_600);
+    assert_eq!(
+        (&policy["key_length_min"], &policy["key_length_max"]),
+        (&1.into(), &255.into())
+    );
+    assert_eq!(policy["same_key_other_request"], 422);
+    assert_eq!(policy["key_in_flight"], 409);
+    assert_eq!(policy["key_missing_or_malformed"], 400);
+    assert_eq!(policy["routes"], serde_json::json!(["POST /orders"]));
+}
+
+#[tokio::test]
+async fn a_key_is_kept_for_the_window_that_the_policy_names() {
+    let service = Service::start_with(|config| config.key_window_seconds = 3_600).await;
+    service.post("k-1", &order()).await.expect(201);
+    let window = "select extract(epoch from expires_at - created_at)::bigint from idempotency_keys";
+    let seconds: i64 = sqlx::query_scalar(window)
+        .fetch_one(&service.pool)
+        .await
+        .unwrap();
+    assert_eq!(seconds, 3_600);
+}
+
+#[tokio::test]
+async fn an_expired_key_is_free_for_any_request() {
+    let service = Service::start().await;
+    let first = service.post("k-1", &order()).await;
+    service.meddle(EXPIRE).await;
+    let other = order_with("customer_id", "cust-89");
+    let second = service.post("k-1", &other).await;
+    assert!(!second.expect(201).is_replay());
+    assert_ne!(first.order_id(), second.order_id());
+    // And is honoured from then on as any other.
+    assert!(service.post("k-1", &other).await.expect(201).is_replay());
+    let expected = Stored {
+        keys: 1,
+        ..orders_stored(2)
+    };
+    assert_eq!(service.stored().await, expected);
+}
+
+#[tokio::test]
+async fn duplicates_that_meet_an_expired_key_make_one_more_order() {
+    let service = Service::start().await;
+    let order = order();
+    service.post("k-1", &order).await.expect(201);
+    service.meddle(EXPIRE).await;
+    let posts = (0..20).map(|_| service.post("k-1", &order));
+    for answer in futures_util::future::join_all(posts).await {
+        assert!([201, 409].contains(&answer.status), "{}", answer.status);
+    }
+    let expected = Stored {
+        keys: 1,
+        ..orders_stored(2)
+    };
+    assert_eq!(service.stored().await, expected);
+}
+
+#[tokio::test]
+async fn one_sweep_deletes_every_expired_key_and_no_other() {
+    let service = Service::start().await;
+    service.post("k-live", &order()).await.expect(201);
+    // More than two batches.
+    let expired = 2 * reaper::BATCH_MAX + 7;
+    sqlx::query(
+        "insert into idempotency_keys (principal_id, route, key, fingerprint, expires_at)
+         select 'acme', 'POST /orders', 'k-' || n, '', now() from generate_series(1, $1) as n",
+    )
+    .bind(expired)
+    .execute(&service.pool)
+    .await
+    .unwrap();
+    assert_eq!(reaper::sweep(&service.pool).await.unwrap(), expired as u64);
+    assert_eq!(reaper::sweep(&service.pool).await.unwrap(), 0);
+    assert_eq!(service.stored().await, orders_stored(1));
+    assert!(service.post("k-live", &order()).await.is_replay());
+}
+
+#[tokio::test]
+async fn the_service_reaps_by_itself() {
+    let service = Service::start_with(|config| config.reaper_interval_ms = 10).await;
+    service.post("k-1", &order()).await.expect(201);
+    service.meddle(EXPIRE).await;
+    eventually("the key is gone", async || {
+        (service.stored().await.keys == 0).then_some(())
+    })
+    .await;
+    assert_eq!(service.stored().await.orders, 1);
+}

@@ -1,0 +1,42 @@
+//! The order service as its clients meet it: the real application on a free port, a database each,
+//! and no broker, which must not matter to the API.
+
+// The lint's exception for tests does not reach the functions that tests call.
+#![allow(clippy::unwrap_used)]
+
+mod answer;
+mod authentication;
+mod bad_bodies;
+mod batches;
+mod hostile_requests;
+mod key_window;
+mod keys;
+mod listing;
+mod one_commit;
+mod openapi;
+mod outage;
+mod problems;
+mod put;
+mod reading;
+mod references;
+mod replays;
+mod service;
+mod unknown_formats;
+
+use std::time::{Duration, Instant};
+
+/// Long enough for a busy machine; reached only by a test that fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(20);
+
+/// Polls until the step yields something.
+async fn eventually<T>(what: &str, mut step: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(result) = step().await {
+            return result;
+        }
+        assert!(Instant::now() < deadline, "it never came true: {what}");
+        tokio::time::sleep(POLL).await;
+    }
+}

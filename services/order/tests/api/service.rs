@@ -1,0 +1,167 @@
+//! A running order service with a database of its own.
+
+use clap::Parser as _;
+use lab::postgres::database;
+use order::config::{Command, Config, Migration, Program};
+use order::startup::{Application, migrate};
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use uuid::Uuid;
+
+use crate::answer::Answer;
+
+pub(crate) const ACME: &str = "demo-key-acme";
+pub(crate) const GLOBEX: &str = "demo-key-globex";
+pub(crate) const KEY: &str = "idempotency-key";
+
+/// Nobody listens there.
+const NO_BROKER: &str = "127.0.0.1:1";
+
+pub(crate) struct Service {
+    pub(crate) port: u16,
+    /// The test's own way into the service's database.
+    pub(crate) pool: PgPool,
+    client: reqwest::Client,
+    _stop: DropGuard,
+}
+
+/// How many rows each table has.
+#[derive(Debug, Default, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct Stored {
+    pub(crate) keys: i64,
+    pub(crate) orders: i64,
+    pub(crate) items: i64,
+    pub(crate) events: i64,
+}
+
+impl Service {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| ()).await
+    }
+
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        let database_url = migrated().await;
+        Self::start_on(&database_url, change).await
+    }
+
+    /// On a database that may not even be there.
+    pub(crate) async fn start_on(database_url: &str, change: impl FnOnce(&mut Config)) -> Self {
+        let arguments = [
+            ["order", "serve"],
+            ["--listen", "127.0.0.1:0"],
+            ["--kafka-brokers", NO_BROKER],
+            ["--database-url", database_url],
+        ];
+        let Command::Serve(mut config) = Program::parse_from(arguments.as_flattened()).command
+        else {
+            panic!("serve was asked for");
+        };
+        change(&mut config);
+        let application = Application::build(config).await.unwrap();
+        let port = application.port().unwrap();
+        let shutdown = CancellationToken::new();
+        tokio::spawn(application.run_until(shutdown.clone()));
+        Self {
+            port,
+            pool: pool(database_url),
+            client: reqwest::Client::new(),
+            _stop: shutdown.drop_guard(),
+        }
+    }
+
+    /// A request without an API key.
+    pub(crate) fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
+        let url = format!("http://127.0.0.1:{}{path}", self.port);
+        self.client.request(method, url)
+    }
+
+    /// A request of acme.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.anonymous(method, path).bearer_auth(ACME)
+    }
+
+    pub(crate) async fn post(&self, key: &str, body: &Value) -> Answer {
+        self.post_as(ACME, key, body).await
+    }
+
+    pub(crate) async fn post_as(&self, api_key: &str, key: &str, body: &Value) -> Answer {
+        let request = self.anonymous(Method::POST, "/orders");
+        send(request.bearer_auth(api_key).header(KEY, key).json(body)).await
+    }
+
+    pub(crate) async fn put(&self, id: Uuid, body: &Value) -> Answer {
+        self.put_as(ACME, id, body).await
+    }
+
+    pub(crate) async fn put_as(&self, api_key: &str, id: Uuid, body: &Value) -> Answer {
+        let request = self.anonymous(Method::PUT, &format!("/orders/{id}"));
+        send(request.bearer_auth(api_key).json(body)).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        send(self.request(Method::GET, path)).await
+    }
+
+    pub(crate) async fn stored(&self) -> Stored {
+        let counts = "select (select count(*) from idempotency_keys) as keys,
+                             (select count(*) from orders) as orders,
+                             (select count(*) from order_items) as items,
+                             (select count(*) from outbox) as events";
+        sqlx::query_as(counts).fetch_one(&self.pool).await.unwrap()
+    }
+
+    /// Runs a statement that the service would never run.
+    pub(crate) async fn meddle(&self, statement: &'static str) {
+        sqlx::raw_sql(statement).execute(&self.pool).await.unwrap();
+    }
+}
+
+pub(crate) async fn send(request: RequestBuilder) -> Answer {
+    Answer::read(request.send().await.unwrap()).await
+}
+
+/// The URL of a fresh database with the service's tables and the demo's principals.
+pub(crate) async fn migrated() -> String {
+    let database_url = database::create_for_test("order").await.unwrap();
+    let migration = Migration {
+        database_url: database_url.clone(),
+        demo_data: true,
+    };
+    migrate(migration).await.unwrap();
+    database_url
+}
+
+pub(crate) fn pool(database_url: &str) -> PgPool {
+    let options = PgPoolOptions::new().max_connections(4);
+    options.connect_lazy(database_url).unwrap()
+}
+
+/// One line, two pieces.
+pub(crate) fn order() -> Value {
+    json!({
+        "customer_id": "cust-88",
+        "currency": "USD",
+        "payment_method": "pm_card_ok",
+        "items": [{"sku": "SKU-99", "quantity": 2, "unit_price": 2500}],
+    })
+}
+
+/// [`order`] with one member set.
+pub(crate) fn order_with(member: &str, value: impl Into<Value>) -> Value {
+    let mut order = order();
+    order[member] = value.into();
+    order
+}
+
+/// What `count` orders of one line leave behind, each under its own key.
+pub(crate) fn orders_stored(count: i64) -> Stored {
+    Stored {
+        keys: count,
+        orders: count,
+        items: count,
+        events: count,
+    }
+}
