@@ -67,7 +67,8 @@ pub async fn record(
     window: TimeDelta,
 ) -> sqlx::Result<Outcomes> {
     let columns = Columns::of(entries, window);
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        Row,
         r#"
         with entry as (
             select key, fingerprint, status, body, created_at, expires_at,
@@ -123,17 +124,28 @@ pub async fn record(
     )
     .fetch_all(connection)
     .await?;
-    let outcomes = rows.into_iter().map(|row| {
-        let recorded = match (row.is_new, row.fingerprint, row.status, row.body) {
+    Ok(rows.into_iter().map(Row::outcome).collect())
+}
+
+struct Row {
+    key: String,
+    is_new: bool,
+    fingerprint: Option<Vec<u8>>,
+    status: Option<i16>,
+    body: Option<String>,
+}
+
+impl Row {
+    fn outcome(self) -> (String, Recorded) {
+        let recorded = match (self.is_new, self.fingerprint, self.status, self.body) {
             (true, ..) => Recorded::New,
             (false, Some(fingerprint), Some(status), Some(body)) => {
                 Recorded::Found(stored(fingerprint, status, body))
             }
             _ => Recorded::Contended,
         };
-        (row.key, recorded)
-    });
-    Ok(outcomes.collect())
+        (self.key, recorded)
+    }
 }
 
 fn stored(fingerprint: Vec<u8>, status: i16, body: String) -> Stored {

@@ -86,10 +86,10 @@ async fn a_drop_sends_not_a_single_byte() {
 
 #[tokio::test]
 async fn a_delay_answers_late_and_charges_before_or_after_the_wait() {
-    let delay = Duration::from_millis(800);
+    let delay = Duration::from_millis(1_500);
     for (point, charged) in POINTS {
         let server = Server::start().await;
-        let fault = json!({"point": point, "action": "delay", "delay_ms": 800, "times": 1});
+        let fault = json!({"point": point, "action": "delay", "delay_ms": 1500, "times": 1});
         server.add_fault(fault).await;
         let body = order("o-1");
         let started = Instant::now();
@@ -119,10 +119,11 @@ async fn a_hang_never_answers_and_a_retry_with_the_same_key_charges_at_most_once
             .add_fault(json!({"point": point, "action": "hang", "times": 1}))
             .await;
         let body = order("o-1");
-        let patience = Duration::from_millis(500);
-        let hung = tokio::time::timeout(patience, server.charge("k", &body)).await;
-        assert!(hung.is_err(), "{point}");
-        assert_eq!(server.charged().await, charged, "{point}");
+        server.abandon("k", &body).await;
+        eventually("the books agree", async || {
+            server.charged().await == charged
+        })
+        .await;
         // The caller has gone, so the key is released, if it was held.
         eventually("the retry is answered", async || {
             server.charge("k", &body).await.status == 201

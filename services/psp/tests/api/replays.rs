@@ -1,7 +1,5 @@
 //! The provider's own idempotency keys.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
 use serde_json::json;
 
@@ -48,7 +46,7 @@ async fn the_same_key_with_another_request_is_refused_and_changes_nothing() {
 #[tokio::test]
 async fn a_key_in_flight_is_refused_with_409_and_released_afterwards() {
     let server = Server::start().await;
-    let fault = json!({"point": "during_charge", "action": "delay", "delay_ms": 1500, "times": 1});
+    let fault = json!({"point": "during_charge", "action": "delay", "delay_ms": 2000, "times": 1});
     server.add_fault(fault).await;
     let body = order("o-1");
     let (first, second) = tokio::join!(server.charge("k", &body), async {
@@ -69,11 +67,10 @@ async fn a_key_in_flight_is_refused_with_409_and_released_afterwards() {
 
 #[tokio::test]
 async fn a_key_past_its_window_is_as_new_and_charges_again() {
-    let server = Server::start_with(&["--psp-key-window-seconds", "1"]).await;
+    let server = Server::start_with(&["--psp-key-window-seconds", "3"]).await;
     let first = server.charge("k", &order("o-1")).await.json();
     assert!(server.charge("k", &order("o-1")).await.replayed);
     eventually("the window closes", async || {
-        tokio::time::sleep(Duration::from_millis(100)).await;
         !server.charge("k", &order("o-1")).await.replayed
     })
     .await;
