@@ -17,7 +17,7 @@ pub struct Program {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Charge what was ordered until SIGTERM.
-    Serve(Config),
+    Serve(Box<Config>),
     /// Bring the database up to date and exit.
     Migrate(Migration),
 }

@@ -14,7 +14,7 @@ async fn main() -> ExitCode {
         match command {
             Command::Serve(config) => {
                 let shutdown = program::shutdown_on_signal()?;
-                Application::build(config).await?.run_until(shutdown).await
+                Application::build(*config).await?.run_until(shutdown).await
             }
             Command::Migrate(migration) => migrate(migration).await,
         }

@@ -1,15 +1,18 @@
 //! The recorder: answers of the provider become results and events, many in one commit.
 
+use std::collections::HashMap;
+
 use anyhow::Context as _;
 use events::{Envelope, Line, Origin, PaymentCaptured, PaymentDeclined};
 use money::Currency;
-use service_kit::{Backoff, crash};
+use service_kit::{Backoff, crash, database};
 use sqlx::PgPool;
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
 use crate::charger::Answered;
 use crate::domain::{Answer, Status, next};
-use crate::store::payments::{self, Postponement, Settled, Settlement};
+use crate::store::payments::{self, Leased, Postponement, Settled, Settlement};
 
 /// Most answers recorded by one commit.
 const BATCH_MAX: usize = 200;
@@ -30,19 +33,33 @@ impl Recorder {
     pub async fn run(mut self) -> anyhow::Result<()> {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         while self.answers.recv_many(&mut batch, BATCH_MAX).await > 0 {
-            // Not kept on failure: the leases run out, the same keys are sent again, and the
-            // provider repeats its answers.
-            if let Err(error) = self.record(&batch).await {
-                let error = format!("{error:#}");
-                tracing::error!(
-                    error,
-                    answers = batch.len(),
-                    "answers could not be recorded"
-                );
-            }
+            self.record_what_can_be(&batch).await;
             batch.clear();
         }
         Ok(())
+    }
+
+    /// Answers that cannot be recorded are not kept: their leases run out, the same keys are sent
+    /// again, and the provider repeats itself. One that never can must not take the others along,
+    /// so they are recorded one by one, unless it is the database that is away.
+    async fn record_what_can_be(&self, batch: &[Answered]) {
+        let Err(error) = self.record(batch).await else {
+            return;
+        };
+        let transient = error
+            .downcast_ref::<sqlx::Error>()
+            .is_some_and(database::is_transient);
+        if transient || batch.len() == 1 {
+            let (error, answers) = (format!("{error:#}"), batch.len());
+            tracing::error!(error, answers, "answers could not be recorded");
+            return;
+        }
+        for answered in batch {
+            if let Err(error) = self.record(std::slice::from_ref(answered)).await {
+                let (error, order_id) = (format!("{error:#}"), answered.payment.order_id);
+                tracing::error!(error, %order_id, "an answer could not be recorded");
+            }
+        }
     }
 
     /// One step: records the answers in one transaction. Returns how many attempts it settled.
@@ -53,18 +70,18 @@ impl Recorder {
             .filter_map(|answered| self.postponement(answered))
             .collect();
         let mut tx = self.pool.begin().await.context("beginning")?;
-        let settled = payments::settle(&mut tx, &settlements)
-            .await
-            .context("settling attempts")?;
+        let mut settled = Vec::new();
+        if !settlements.is_empty() {
+            settled = payments::settle(&mut tx, &settlements)
+                .await
+                .context("settling attempts")?;
+        }
         if !postponements.is_empty() {
             payments::postpone(&mut tx, &postponements)
                 .await
                 .context("postponing attempts")?;
         }
-        let events = settled
-            .iter()
-            .filter_map(|settled| announce(settled, batch).transpose())
-            .collect::<anyhow::Result<Vec<Envelope>>>()?;
+        let events = announce_all(&settled, batch)?;
         outbox::enqueue(&mut tx, &events)
             .await
             .context("writing events")?;
@@ -117,13 +134,29 @@ fn settlement(answered: &Answered) -> Option<Settlement> {
     })
 }
 
-/// The event of an attempt that was settled just now, in the trace of its call.
-fn announce(settled: &Settled, batch: &[Answered]) -> anyhow::Result<Option<Envelope>> {
-    let id = (settled.order_id, settled.attempt);
-    let answered = batch
+fn announce_all(settled: &[Settled], batch: &[Answered]) -> anyhow::Result<Vec<Envelope>> {
+    // By lease: a batch may hold an overdue answer to an attempt besides the one that counted.
+    let answers: HashMap<(Uuid, i32, Uuid), &Answered> = batch
         .iter()
-        .find(|answered| (answered.payment.order_id, answered.payment.attempt) == id)
-        .context("an attempt was settled that nobody answered")?;
+        .map(|answered| {
+            let Leased {
+                order_id,
+                attempt,
+                token,
+                ..
+            } = answered.payment;
+            ((order_id, attempt, token), answered)
+        })
+        .collect();
+    let events = settled.iter().filter_map(|settled| {
+        let answered = answers.get(&(settled.order_id, settled.attempt, settled.token))?;
+        announce(settled, answered).transpose()
+    });
+    events.collect()
+}
+
+/// The event of an attempt that was settled just now, in the trace of its call.
+fn announce(settled: &Settled, answered: &Answered) -> anyhow::Result<Option<Envelope>> {
     let origin = Origin {
         source: SOURCE,
         correlation_id: &settled.correlation_id,

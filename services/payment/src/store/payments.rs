@@ -112,6 +112,8 @@ pub struct Settlement {
 pub struct Settled {
     pub order_id: Uuid,
     pub attempt: i32,
+    /// Of the lease whose outcome it was.
+    pub token: Uuid,
     pub amount: i64,
     pub currency: String,
     pub lines: Value,
@@ -138,7 +140,7 @@ pub async fn settle(
         .collect();
     sqlx::query_as!(
         Settled,
-        "update payments
+        r#"update payments
          set status = outcome.status, charge_id = outcome.charge_id,
              decline_code = outcome.decline_code, lease_token = null, last_error = null,
              updated_at = now()
@@ -146,7 +148,8 @@ pub async fn settle(
             as outcome (order_id, attempt, token, status, charge_id, decline_code)
          where payments.order_id = outcome.order_id and payments.attempt = outcome.attempt
            and payments.lease_token = outcome.token and payments.status = 'pending'
-         returning payments.order_id, payments.attempt, amount, currency, lines, correlation_id",
+         returning payments.order_id, payments.attempt, outcome.token as "token!", amount,
+                   currency, lines, correlation_id"#,
         &order_ids,
         &attempts,
         &tokens,

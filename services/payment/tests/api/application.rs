@@ -1,0 +1,45 @@
+//! The whole service, as its `main` runs it; there is no broker behind it.
+
+use clap::Parser as _;
+use payment::config::{Command, Config, Program};
+use payment::startup::Application;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::world::World;
+
+pub(crate) struct Running {
+    pub(crate) port: u16,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) task: JoinHandle<anyhow::Result<()>>,
+}
+
+/// The settings that these flags make, on top of what a test needs.
+pub(crate) fn config(world: &World, flags: &[&str]) -> Config {
+    let psp_url = world.psp.uri();
+    let fixed = [
+        ["--listen", "127.0.0.1:0"],
+        ["--database-url", &world.url],
+        ["--kafka-brokers", "127.0.0.1:1"],
+        ["--psp-url", &psp_url],
+        ["--charger-poll-ms", "20"],
+        ["--retry-base-ms", "20"],
+        ["--retry-max-ms", "50"],
+    ];
+    let flags = fixed.as_flattened().iter().chain(flags);
+    let program = Program::parse_from(["payment", "serve"].iter().chain(flags));
+    match program.command {
+        Command::Serve(config) => *config,
+        Command::Migrate(_) => unreachable!("it was told to serve"),
+    }
+}
+
+pub(crate) async fn start(world: &World, flags: &[&str]) -> Running {
+    let application = Application::build(config(world, flags)).await.unwrap();
+    let shutdown = CancellationToken::new();
+    Running {
+        port: application.port().unwrap(),
+        task: tokio::spawn(application.run_until(shutdown.clone())),
+        shutdown,
+    }
+}

@@ -1,0 +1,103 @@
+use std::time::{Duration, Instant};
+
+use reqwest::StatusCode;
+
+use crate::application::start;
+use crate::provider::{call_count, captures, captures_slowly};
+use crate::world::{World, eventually};
+
+const CAPTURED: &str = "select count(*) from payments where status = 'captured'";
+
+#[tokio::test]
+async fn calls_are_made_at_once_up_to_the_limit_and_not_above() {
+    let world = World::create().await;
+    captures_slowly(&world.psp, Duration::from_secs(1)).await;
+    for _ in 0..12 {
+        world.open_new().await;
+    }
+    let running = start(&world, &["--psp-in-flight-max", "5"]).await;
+    let started = Instant::now();
+    eventually("as many calls as allowed are out", async || {
+        call_count(&world.psp).await == 5
+    })
+    .await;
+    // The first of them is answered after a second.
+    while started.elapsed() < Duration::from_millis(700) {
+        assert!(call_count(&world.psp).await <= 5, "above the limit");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    eventually("all are captured", async || {
+        world.count(CAPTURED).await == 12
+    })
+    .await;
+    assert_eq!(call_count(&world.psp).await, 12);
+    running.shutdown.cancel();
+}
+
+#[tokio::test]
+async fn no_transaction_is_open_while_the_provider_thinks() {
+    let world = World::create().await;
+    captures_slowly(&world.psp, Duration::from_secs(1)).await;
+    for _ in 0..10 {
+        world.open_new().await;
+    }
+    let running = start(&world, &[]).await;
+    eventually("the calls are out", async || {
+        call_count(&world.psp).await == 10
+    })
+    .await;
+    let open = "select count(*) from pg_stat_activity
+                where datname = current_database() and state like 'idle in transaction%'";
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(500) {
+        assert_eq!(world.count(open).await, 0);
+    }
+    assert_eq!(world.count(CAPTURED).await, 0, "they are still out");
+    running.shutdown.cancel();
+}
+
+#[tokio::test]
+async fn a_slow_provider_leaves_the_database_pool_to_others() {
+    let world = World::create().await;
+    captures_slowly(&world.psp, Duration::from_secs(2)).await;
+    for _ in 0..40 {
+        world.open_new().await;
+    }
+    // A connection for each call would need twenty times as many.
+    let running = start(&world, &["--database-connections-max", "2"]).await;
+    eventually("all calls are out", async || {
+        call_count(&world.psp).await == 40
+    })
+    .await;
+    let url = format!("http://127.0.0.1:{}/readyz", running.port);
+    for _ in 0..20 {
+        let started = Instant::now();
+        let ready = reqwest::get(&url).await.unwrap();
+        assert_eq!(ready.status(), StatusCode::OK);
+        assert!(started.elapsed() < Duration::from_millis(500));
+    }
+    eventually("all are captured", async || {
+        world.count(CAPTURED).await == 40
+    })
+    .await;
+    assert_eq!(call_count(&world.psp).await, 40);
+    running.shutdown.cancel();
+}
+
+#[tokio::test]
+async fn the_service_goes_on_asking_until_the_provider_answers() {
+    let world = World::create().await;
+    let failure = wiremock::ResponseTemplate::new(503);
+    crate::provider::first_answers(&world.psp, 4, failure).await;
+    captures(&world.psp).await;
+    let order = world.open_new().await;
+    let running = start(&world, &[]).await;
+    eventually("it is captured", async || {
+        world.payment(order, 1).await.status == "captured"
+    })
+    .await;
+    assert_eq!(world.payment(order, 1).await.tries, 5);
+    let call = crate::provider::expected_call(order, 1);
+    assert_eq!(crate::provider::calls(&world.psp).await, vec![call; 5]);
+    running.shutdown.cancel();
+}

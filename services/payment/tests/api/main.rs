@@ -1,0 +1,19 @@
+//! The payment service alone: a real database for each test, and a provider that says what the
+//! test tells it to.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, also outside of its own function"
+)]
+
+mod application;
+mod config;
+mod fencing;
+mod limits;
+mod provider;
+mod recording;
+mod settling;
+mod shutdown;
+mod unknowns;
+mod world;

@@ -1,0 +1,212 @@
+//! A payment database, a provider, and the service's parts to be stepped between them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use payment::charger::{Answered, Charger};
+use payment::config::Migration;
+use payment::psp;
+use payment::recorder::Recorder;
+use payment::store::payments::{self, NewAttempt};
+use serde_json::{Value, json};
+use service_kit::Backoff;
+use sqlx::FromRow;
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use tokio::sync::{Notify, Semaphore, mpsc};
+use uuid::Uuid;
+use wiremock::MockServer;
+
+/// Longest wait for something that must come true.
+const EVENTUALLY: Duration = Duration::from_secs(15);
+const POLL: Duration = Duration::from_millis(10);
+/// Lease of tests that do not wait for it to run out.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+const PSP_TIMEOUT: Duration = Duration::from_millis(400);
+const IN_FLIGHT_MAX: usize = 64;
+
+pub(crate) struct World {
+    pub(crate) url: String,
+    pub(crate) pool: PgPool,
+    pub(crate) psp: MockServer,
+}
+
+#[derive(Debug, FromRow)]
+pub(crate) struct Payment {
+    pub(crate) status: String,
+    pub(crate) tries: i32,
+    pub(crate) lease_token: Option<Uuid>,
+    pub(crate) last_error: Option<String>,
+    pub(crate) charge_id: Option<String>,
+    pub(crate) decline_code: Option<String>,
+    pub(crate) due_in_s: f64,
+}
+
+/// A charger that is stepped by hand, and its answers.
+pub(crate) struct Stepper {
+    charger: Charger,
+    slots: Arc<Semaphore>,
+    answers: mpsc::Receiver<Answered>,
+}
+
+impl World {
+    pub(crate) async fn create() -> Self {
+        let url = lab::postgres::database::create_for_test("payment")
+            .await
+            .unwrap();
+        let database_url = url.clone();
+        payment::startup::migrate(Migration { database_url })
+            .await
+            .unwrap();
+        let pool = PgPoolOptions::new()
+            .max_connections(4)
+            .connect(&url)
+            .await
+            .unwrap();
+        Self {
+            url,
+            pool,
+            psp: MockServer::start().await,
+        }
+    }
+
+    /// Stores an attempt to pay an order, due at once.
+    pub(crate) async fn open(&self, order_id: Uuid, attempt: i32) {
+        let new = NewAttempt {
+            order_id,
+            attempt,
+            amount: 5_000,
+            currency: "USD",
+            payment_method: "pm_card_ok".to_owned(),
+            lines: json!([{ "sku": "SKU-1", "quantity": 2 }]),
+            correlation_id: format!("corr-{order_id}"),
+            traceparent: None,
+        };
+        let mut connection = self.pool.acquire().await.unwrap();
+        payments::open(&mut connection, &[new]).await.unwrap();
+    }
+
+    pub(crate) async fn open_new(&self) -> Uuid {
+        let order_id = Uuid::new_v4();
+        self.open(order_id, 1).await;
+        order_id
+    }
+
+    pub(crate) fn stepper(&self, lease: Duration) -> Stepper {
+        self.stepper_at(&self.psp.uri(), lease)
+    }
+
+    pub(crate) fn stepper_at(&self, psp_url: &str, lease: Duration) -> Stepper {
+        let (sender, answers) = mpsc::channel(IN_FLIGHT_MAX);
+        let charger = Charger {
+            pool: self.pool.clone(),
+            psp: psp::Client::new(psp_url, PSP_TIMEOUT).unwrap(),
+            lease,
+            poll: POLL,
+            in_flight_max: IN_FLIGHT_MAX,
+            due: Arc::new(Notify::new()),
+            answers: sender,
+        };
+        Stepper {
+            charger,
+            slots: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+            answers,
+        }
+    }
+
+    pub(crate) fn recorder(&self, answers: mpsc::Receiver<Answered>) -> Recorder {
+        Recorder {
+            pool: self.pool.clone(),
+            backoff: Backoff {
+                base: Duration::from_secs(10),
+                max: Duration::from_secs(20),
+            },
+            wake: outbox::Wake::default(),
+            answers,
+        }
+    }
+
+    pub(crate) async fn record(&self, answers: &[Answered]) -> anyhow::Result<usize> {
+        self.recorder(mpsc::channel(1).1).record(answers).await
+    }
+
+    pub(crate) async fn payment(&self, order_id: Uuid, attempt: i32) -> Payment {
+        sqlx::query_as(
+            "select status, tries, lease_token, last_error, charge_id, decline_code,
+                    extract(epoch from due_at - now())::float8 as due_in_s
+             from payments where order_id = $1 and attempt = $2",
+        )
+        .bind(order_id)
+        .bind(attempt)
+        .fetch_one(&self.pool)
+        .await
+        .unwrap()
+    }
+
+    pub(crate) async fn count(&self, sql: &'static str) -> i64 {
+        let count = sqlx::query_scalar(sql).fetch_one(&self.pool);
+        count.await.unwrap()
+    }
+
+    pub(crate) async fn execute(&self, sql: &'static str) {
+        sqlx::raw_sql(sql).execute(&self.pool).await.unwrap();
+    }
+
+    /// As if every lease and backoff had run out.
+    pub(crate) async fn pass_time(&self) {
+        self.execute("update payments set due_at = now() where status = 'pending'")
+            .await;
+    }
+
+    /// Type and payload of the order's events, in order.
+    pub(crate) async fn events(&self, order_id: Uuid) -> Vec<(String, Value)> {
+        sqlx::query_as(
+            "select event_type, payload::jsonb from outbox where subject = $1 order by id",
+        )
+        .bind(order_id)
+        .fetch_all(&self.pool)
+        .await
+        .unwrap()
+    }
+}
+
+impl Stepper {
+    pub(crate) async fn lease(&self) -> usize {
+        self.charger.lease_and_call(&self.slots).await.unwrap()
+    }
+
+    /// One step, and the answers to all that it leased.
+    pub(crate) async fn call(&mut self) -> Vec<Answered> {
+        let leased = self.lease().await;
+        self.answers(leased).await
+    }
+
+    pub(crate) async fn answers(&mut self, count: usize) -> Vec<Answered> {
+        let mut answers = Vec::with_capacity(count);
+        while answers.len() < count {
+            let next = tokio::time::timeout(EVENTUALLY, self.answers.recv()).await;
+            answers.push(next.expect("an answer is missing").unwrap());
+        }
+        answers
+    }
+
+    /// Waits until so many answers lie in the channel.
+    pub(crate) async fn all_answered(&self, count: usize) {
+        eventually("all calls are answered", async || {
+            self.answers.len() == count
+        })
+        .await;
+    }
+
+    /// The channel with the answers; no more will come.
+    pub(crate) fn into_answers(self) -> mpsc::Receiver<Answered> {
+        self.answers
+    }
+}
+
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let started = Instant::now();
+    while !holds().await {
+        assert!(started.elapsed() < EVENTUALLY, "not in time: {what}");
+        tokio::time::sleep(POLL).await;
+    }
+}
