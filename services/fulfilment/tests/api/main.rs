@@ -1,0 +1,14 @@
+//! The fulfilment service on a real Postgres and a real Kafka; each test has a database, a topic
+//! and a group of its own.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, also outside of its own function"
+)]
+
+mod atomicity;
+mod redelivery;
+mod stock;
+mod topic;
+mod world;
