@@ -1,43 +1,43 @@
-//! Settings, from flags or the environment, parsed once before anything starts.
-
-mod ungrouped;
+//! Settings, from flags or environment, checked before a port is bound.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use ungrouped::Ungrouped;
-
 /// The mock payment provider.
 #[derive(Debug, Parser)]
-#[command(name = "psp")]
 pub struct Program {
     #[command(flatten)]
-    pub settings: Settings,
+    pub telemetry: telemetry::Settings,
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Command,
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Answers requests until it is told to stop (the default).
-    Serve,
-    /// Brings the database up to date and ends.
-    Migrate,
+    /// Answer requests until SIGTERM.
+    Serve(Config),
+    /// Bring the database up to date and exit.
+    Migrate(Migration),
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct Settings {
+pub struct Config {
     /// Address to listen on; port 0 takes a free one.
     #[arg(long, env = "LISTEN", default_value = "127.0.0.1:8090")]
     pub listen: SocketAddr,
     #[command(flatten)]
     pub charging: Charging,
     #[command(flatten)]
-    pub database: Ungrouped<service_kit::database::Settings>,
-    #[command(flatten)]
-    pub telemetry: Ungrouped<telemetry::Settings>,
+    pub database: service_kit::database::Settings,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Migration {
+    /// The database to migrate.
+    #[arg(long, env = "DATABASE_URL")]
+    pub database_url: String,
 }
 
 /// How this provider treats keys and slow cards.

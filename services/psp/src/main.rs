@@ -1,31 +1,23 @@
-//! The mock provider's program: `psp [serve]` or `psp migrate`.
+//! `psp serve` and `psp migrate`.
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use psp::config::{Command, Program, Settings};
-use psp::startup::Application;
-use service_kit::{migration, program};
+use psp::config::{Command, Program};
+use psp::startup::{Application, migrate};
+use service_kit::program;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Program { settings, command } = Program::parse();
-    let telemetry = settings.telemetry.0.clone();
+    let Program { telemetry, command } = Program::parse();
     program::run("psp", &telemetry, async {
-        match command.unwrap_or(Command::Serve) {
-            Command::Serve => serve(settings).await,
-            Command::Migrate => {
-                let database_url = &settings.database.0.database_url;
-                migration::run(database_url, vec![psp::store::migrator()]).await
+        match command {
+            Command::Serve(config) => {
+                let shutdown = program::shutdown_on_signal()?;
+                Application::build(config).await?.run_until(shutdown).await
             }
+            Command::Migrate(migration) => migrate(migration).await,
         }
     })
     .await
-}
-
-async fn serve(settings: Settings) -> anyhow::Result<()> {
-    let shutdown = program::shutdown_on_signal()?;
-    let application = Application::build(settings).await?;
-    tracing::info!(port = application.port(), "listening");
-    application.run_until(shutdown).await
 }

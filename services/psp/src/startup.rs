@@ -1,22 +1,25 @@
 //! Binds, wires, runs, and stops in order.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::Router;
-use service_kit::{Workers, database};
+use service_kit::{Workers, database, migration};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::charging::Provider;
 use crate::clerks::{self, Clerk};
-use crate::config::Settings;
+use crate::config::{Config, Migration};
 use crate::line::{Line, Lines};
 use crate::routes;
 
+const NAME: &str = "psp";
+
 pub struct Application {
-    port: u16,
+    address: SocketAddr,
     lines: Lines,
     router: Router,
     provider: Arc<Provider>,
@@ -25,16 +28,16 @@ pub struct Application {
 
 impl Application {
     /// Binds the port, but answers nothing yet. The database may still be away.
-    pub async fn build(settings: Settings) -> anyhow::Result<Self> {
-        let pool = database::connect_lazy(&settings.database.0, "psp")?;
-        let listener = TcpListener::bind(settings.listen)
+    pub async fn build(config: Config) -> anyhow::Result<Self> {
+        let pool = database::connect_lazy(&config.database, NAME)?;
+        let listener = TcpListener::bind(config.listen)
             .await
-            .with_context(|| format!("listening on {}", settings.listen))?;
-        let port = listener.local_addr().context("reading the port")?.port();
-        let (desk, clerks) = clerks::hire(&pool, settings.charging.key_window());
-        let provider = Arc::new(Provider::new(settings.charging, pool, desk));
+            .with_context(|| format!("binding {}", config.listen))?;
+        let address = listener.local_addr().context("reading the port")?;
+        let (desk, clerks) = clerks::hire(&pool, config.charging.key_window());
+        let provider = Arc::new(Provider::new(config.charging, pool, desk));
         Ok(Self {
-            port,
+            address,
             lines: Lines::new(listener),
             router: routes::table(Arc::clone(&provider)),
             provider,
@@ -42,13 +45,15 @@ impl Application {
         })
     }
 
+    /// The port that was bound, for whoever asked for any.
     pub fn port(&self) -> u16 {
-        self.port
+        self.address.port()
     }
 
     /// Serves until shutdown; then open requests, and charges whose caller has gone, may finish.
     /// What takes longer than the drain time is dropped uncharged and unstored.
     pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        tracing::info!(address = %self.address, "mock provider is up");
         let mut workers = Workers::new(shutdown);
         let server = serve(self.lines, self.router, workers.shutdown());
         workers.spawn("http", server);
@@ -79,4 +84,9 @@ fn serve(
             .await
             .context("serving")
     }
+}
+
+pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
+    let migrators = vec![sqlx::migrate!("../../migrations/psp")];
+    migration::run(&migration.database_url, migrators).await
 }

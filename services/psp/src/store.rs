@@ -2,10 +2,3 @@
 
 pub mod charges;
 pub mod requests;
-
-use sqlx::migrate::Migrator;
-
-/// This provider's tables.
-pub fn migrator() -> Migrator {
-    sqlx::migrate!("../../migrations/psp")
-}

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use clap::Parser as _;
-use psp::config::Program;
-use psp::startup::Application;
+use lab::postgres::database;
+use psp::config::{Command, Migration, Program};
+use psp::startup::{Application, migrate};
 use reqwest::Method;
 use serde_json::{Value, json};
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection};
+use sqlx::AssertSqlSafe;
+use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use crate::answer::Answer;
 
@@ -23,7 +23,6 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     pub(crate) books: PgPool,
     pub(crate) http: reqwest::Client,
-    database: String,
     shutdown: CancellationToken,
 }
 
@@ -34,23 +33,24 @@ impl Server {
 
     /// With flags as on the command line.
     pub(crate) async fn start_with(flags: &[&str]) -> Self {
-        let database = format!("psp_test_{}", Uuid::new_v4().simple());
-        let admin = admin_url();
-        execute(&admin, format!("create database {database}")).await;
-        let options: PgConnectOptions = admin.parse().unwrap();
-        let database_url = options.database(&database).to_url_lossy().to_string();
-        service_kit::migration::run(&database_url, vec![psp::store::migrator()])
-            .await
-            .unwrap();
+        let database_url = database::create_for_test("psp").await.unwrap();
+        let migration = Migration {
+            database_url: database_url.clone(),
+        };
+        migrate(migration).await.unwrap();
         let fixed = [
             "psp",
+            "serve",
             "--listen",
             "127.0.0.1:0",
             "--database-url",
             &database_url,
         ];
         let program = Program::parse_from(fixed.iter().chain(flags));
-        let application = Application::build(program.settings).await.unwrap();
+        let Command::Serve(config) = program.command else {
+            panic!("flags of serve expected")
+        };
+        let application = Application::build(config).await.unwrap();
         let port = application.port();
         let shutdown = CancellationToken::new();
         tokio::spawn(application.run_until(shutdown.clone()));
@@ -64,7 +64,6 @@ impl Server {
             port,
             books,
             http: reqwest::Client::new(),
-            database,
             shutdown,
         }
     }
@@ -141,17 +140,9 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Best effort; a database left over by a crashed test is thrown away with its cluster.
+    /// The database goes with the cluster that was made for the test run.
     fn drop(&mut self) {
         self.shutdown.cancel();
-        let sql = format!("drop database if exists {} with (force)", self.database);
-        let cleanup = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            runtime.unwrap().block_on(execute(&admin_url(), sql));
-        });
-        let _ = cleanup.join();
     }
 }
 
@@ -176,16 +167,4 @@ pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool)
         assert!(Instant::now() < deadline, "never came true: {what}");
         tokio::time::sleep(POLL).await;
     }
-}
-
-fn admin_url() -> String {
-    std::env::var("TEST_DATABASE_URL").expect("run scripts/test.sh, or: lab infra -- cargo test")
-}
-
-async fn execute(url: &str, sql: String) {
-    let mut connection = PgConnection::connect(url).await.unwrap();
-    sqlx::query(AssertSqlSafe(sql))
-        .execute(&mut connection)
-        .await
-        .unwrap();
 }
