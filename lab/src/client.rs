@@ -4,6 +4,8 @@
 
 mod answer;
 pub mod psp;
+#[cfg(test)]
+pub(crate) mod stub;
 
 use std::time::Duration;
 

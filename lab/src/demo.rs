@@ -1,7 +1,7 @@
 //! `lab demo`: starts the whole system and tells its story, one chapter per promise, ending with the
 //! PSP's books. Every claim is checked as it is told, so a broken promise ends the demo with an error.
 //!
-//! A chapter is a function in `demo/<chapter>.rs`; to add one, write it and name it in [`tell`].
+//! A chapter is a function in `demo/<chapter>.rs`; to add one, write it and name it in `tell`.
 
 mod books;
 mod kill_payment;
@@ -33,6 +33,9 @@ pub struct Args {
     /// The broker: `embedded` (nothing to install) or `apache` (a real Apache Kafka).
     #[arg(long, default_value = "embedded")]
     kafka: Kafka,
+    /// Where the services listen: `fixed` (8081 and up, as the documents say) or `free`.
+    #[arg(long, default_value = "fixed", value_parser = parse_ports)]
+    ports: Ports,
 }
 
 /// Tells the story once, then leaves the system to the reader.
@@ -68,7 +71,7 @@ async fn tell(system: &System) -> anyhow::Result<()> {
 fn options(args: &Args) -> SystemOptions {
     let mut options = SystemOptions {
         kafka: args.kafka.clone(),
-        ports: Ports::Fixed,
+        ports: args.ports,
         state_dir: Some(Endpoints::default_state_dir()),
         ..SystemOptions::default()
     };
@@ -77,6 +80,14 @@ fn options(args: &Args) -> SystemOptions {
         ("PSP_TIMEOUT_MS".to_owned(), PSP_TIMEOUT_MS.to_string()),
     ];
     options
+}
+
+fn parse_ports(text: &str) -> Result<Ports, String> {
+    match text {
+        "fixed" => Ok(Ports::Fixed),
+        "free" => Ok(Ports::Free),
+        _ => Err("expected `fixed` or `free`".to_owned()),
+    }
 }
 
 fn invite(system: &System) {

@@ -4,6 +4,8 @@
 mod checklist;
 mod checks;
 mod outcomes;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,7 +35,7 @@ pub struct Args {
     #[arg(long, default_value = "demo-key-globex")]
     other_key: String,
     /// The PSP's database, to count charges in its own books.
-    #[arg(long, env = "PSP_DATABASE_URL", hide_env_values = true)]
+    #[arg(long, value_name = "URL")]
     psp_database_url: Option<String>,
     /// Where a running `lab up` keeps its state.
     #[arg(long)]

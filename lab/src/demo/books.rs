@@ -1,14 +1,11 @@
 //! The last chapter: every order of the story in the PSP's own books. The demo stands or falls here.
 
-use std::time::Duration;
-
 use anyhow::{bail, ensure};
 use uuid::Uuid;
 
 use super::story::{Story, say};
 use crate::client::psp;
 
-const SHIPPED_WITHIN: Duration = Duration::from_secs(60);
 /// Fewer orders would mean that a chapter forgot to name its own, and the table would prove nothing.
 const ORDERS_MIN: usize = 3;
 
@@ -20,12 +17,7 @@ pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
         "only {} orders to look for",
         orders.len()
     );
-    for (_, id) in orders {
-        story
-            .client
-            .wait_for_status(*id, "shipped", SHIPPED_WITHIN)
-            .await?;
-    }
+    story.wait_until_all_shipped().await?;
     let ids: Vec<Uuid> = orders.iter().map(|(_, id)| *id).collect();
     let counts = psp::charges_per_order(&story.psp, &ids).await?;
     say("select count(*) from charges where reference = <order id>");

@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::story::{Story, say};
+use super::story::{SHIPPED_WITHIN, Story, say};
 use crate::client::psp::{self, Fault};
 use crate::client::{new_key, order_body};
 use crate::service::Service;
@@ -18,11 +18,12 @@ const REPLY_DELAY_MS: u64 = 10_000;
 const CHARGED_WITHIN: Duration = Duration::from_secs(20);
 const CHARGE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 const RESTARTED_WITHIN: Duration = Duration::from_secs(20);
-const SHIPPED_WITHIN: Duration = Duration::from_secs(60);
 
 pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
     story.chapter("Payment is killed after the money moved, before it wrote that down");
     let psp_url = story.system.url(Service::Psp).to_owned();
+    // The fault hits whatever is charged next, so nothing else may be on its way.
+    story.wait_until_all_shipped().await?;
     hold_next_reply(&psp_url).await?;
     let (_, id) = story
         .place(

@@ -40,7 +40,8 @@ pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
         story.remember("20 copies in parallel", id);
     }
     ensure!(ids.len() == 1, "{} orders came of one key", ids.len());
-    say("One order came of it. A copy that met the key in flight was told to come back (409).");
+    say("One order came of it. A copy that meets the key in flight is told to come back (409);");
+    say("one that comes after the commit gets the first one's answer.");
     Ok(())
 }
 

@@ -1,13 +1,9 @@
 //! Chapter: one order, one charge, when nothing goes wrong.
 
-use std::time::Duration;
-
 use anyhow::ensure;
 
-use super::story::{Placed, Story, say};
+use super::story::{Placed, SHIPPED_WITHIN, Story, say};
 use crate::client::{new_key, order_body};
-
-const SHIPPED_WITHIN: Duration = Duration::from_secs(30);
 
 pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<Placed> {
     story.chapter("An order is placed, charged and shipped");

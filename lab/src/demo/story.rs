@@ -1,5 +1,7 @@
 //! What the chapters share: the running system, the orders placed so far, and how things are told.
 
+use std::time::Duration;
+
 use anyhow::ensure;
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -8,6 +10,8 @@ use crate::client::{Answer, Client, psp};
 use crate::service::Service;
 use crate::system::System;
 
+/// Generous: a consumer group may just be forming, a lease may have to run out first.
+pub(super) const SHIPPED_WITHIN: Duration = Duration::from_secs(60);
 pub(super) const API_KEY: &str = "demo-key-acme";
 
 pub(super) struct Story<'a> {
@@ -58,7 +62,8 @@ impl<'a> Story<'a> {
             "   $ curl -i {}/orders -H 'Authorization: Bearer {API_KEY}' \\",
             self.client.order_url()
         );
-        println!("          -H 'Idempotency-Key: {key}' -d '{body}'");
+        println!("       -H 'Idempotency-Key: {key}' -H 'Content-Type: application/json' \\");
+        println!("       -d '{body}'");
     }
 
     /// Sends under the key until there is a final answer, and shows both.
@@ -85,6 +90,16 @@ impl<'a> Story<'a> {
         let id = answer.order_id()?;
         self.remember(what, id);
         Ok((answer, id))
+    }
+
+    /// Waits until every order of the story so far has shipped.
+    pub(super) async fn wait_until_all_shipped(&self) -> anyhow::Result<()> {
+        for (_, id) in &self.orders {
+            self.client
+                .wait_for_status(*id, "shipped", SHIPPED_WITHIN)
+                .await?;
+        }
+        Ok(())
     }
 
     /// Physical charges of one order, shown as the query anybody can repeat.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rand::RngExt;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -18,6 +19,8 @@ use super::tally::Tally;
 const TRIES_MAX: u32 = 15;
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// From at once to longer than an answer takes: the request is caught at every stage of its life.
+const HANGUP_PATIENCE_MAX: Duration = Duration::from_millis(50);
 /// Long enough that the first request has been worked on, or lost, by then.
 const HANGUP_RETRY_DELAY: Duration = Duration::from_millis(500);
 
@@ -172,7 +175,8 @@ impl Customers {
 
     /// The order is fully sent, the answer never read. The customer comes back with the same key.
     async fn hang_up(self: &Arc<Self>, request: Vec<u8>, due: Instant) {
-        if let Err(error) = self.pool.hang_up(&request).await {
+        let patience = rand::rng().random_range(Duration::ZERO..HANGUP_PATIENCE_MAX);
+        if let Err(error) = self.pool.hang_up(&request, patience).await {
             self.tally().broken(&error);
         }
         self.tally().counts.hung_up += 1;

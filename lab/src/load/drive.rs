@@ -2,6 +2,9 @@
 //! that does not care how the system feels; latency counts from the scheduled moment, so a stalled
 //! system cannot hide behind requests that were never sent).
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};

@@ -99,12 +99,14 @@ impl Pool {
         Ok(reply)
     }
 
-    /// Sends everything and leaves without reading: the server has the order, the client knows nothing.
-    pub(super) async fn hang_up(&self, request: &[u8]) -> io::Result<()> {
+    /// Sends everything and leaves after `patience` without reading: the server has the order, the
+    /// client knows nothing.
+    pub(super) async fn hang_up(&self, request: &[u8], patience: Duration) -> io::Result<()> {
         let _permit = self.open.acquire().await.map_err(io::Error::other)?;
         let mut connection = self.take().await?;
         connection.stream.write_all(request).await?;
-        connection.stream.flush().await
+        tokio::time::sleep(patience).await;
+        Ok(())
     }
 
     async fn take(&self) -> io::Result<Connection> {

@@ -30,6 +30,8 @@ struct Meter {
 #[derive(Default)]
 pub(super) struct Meters {
     meters: BTreeMap<(String, u32), Meter>,
+    /// Who is not there in the first sample was started during the run, and pays from its birth.
+    started: bool,
 }
 
 impl Meters {
@@ -45,12 +47,14 @@ impl Meters {
         }
         let own = std::process::id();
         self.note(LAB, own, sample_process(own));
+        self.started = true;
     }
 
     fn note(&mut self, name: &str, pid: u32, sample: Option<(u64, u64)>) {
         let Some((ticks, kib)) = sample else { return };
+        let first_ticks = if self.started { 0 } else { ticks };
         let meter = self.meters.entry((name.to_owned(), pid)).or_insert(Meter {
-            first_ticks: ticks,
+            first_ticks,
             last_ticks: ticks,
             peak_kib: kib,
         });
@@ -162,19 +166,15 @@ mod tests {
     }
 
     #[test]
-    fn a_restarted_service_is_one_line_with_the_cpu_of_both_lives() {
+    fn a_restarted_service_is_one_line_and_its_second_life_is_paid_from_birth() {
         let mut meters = Meters::default();
-        for (pid, ticks, kib) in [
-            (10, 100, 2048),
-            (10, 300, 4096),
-            (11, 5, 1024),
-            (11, 105, 1024),
-        ] {
-            meters.note("payment", pid, Some((ticks, kib)));
-        }
+        meters.note("payment", 10, Some((100, 2048)));
+        meters.started = true;
+        meters.note("payment", 10, Some((300, 4096)));
+        meters.note("payment", 11, Some((105, 1024)));
         let bill = meters.bill();
         assert_eq!(bill.len(), 1);
-        assert_eq!((bill[0].cpu_s, bill[0].peak_rss_mib), (3.0, 4.0));
+        assert_eq!((bill[0].cpu_s, bill[0].peak_rss_mib), (3.05, 4.0));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::load::watch::Sample;
 
-/// First, middle and last of the drive are enough to see whether it is flat or growing.
+/// A few moments of the drive are enough to see whether it is flat or growing.
 pub(super) fn write(out: &mut String, samples: &[Sample]) -> std::fmt::Result {
     let accepted_all = samples.last().map_or(0, |sample| sample.accepted);
     // What comes after the last acceptance is draining, and always falls.
@@ -12,9 +12,9 @@ pub(super) fn write(out: &mut String, samples: &[Sample]) -> std::fmt::Result {
         .partition_point(|sample| sample.accepted < accepted_all)
         .max(1);
     let points = [
-        (driven / 4, "first quarter"),
-        (driven / 2, "half"),
-        (driven * 3 / 4, "third quarter"),
+        (driven / 4, "at 25 %"),
+        (driven / 2, "50 %"),
+        (driven * 3 / 4, "75 %"),
         (driven - 1, "end"),
     ];
     write!(out, "  on their way (accepted − shipped):")?;
@@ -52,7 +52,7 @@ mod tests {
         ];
         let mut out = String::new();
         write(&mut out, &samples).unwrap();
-        assert!(out.contains("half 10"), "{out}");
+        assert!(out.contains("50 % 10"), "{out}");
         assert!(out.contains("end 15"), "{out}");
         assert!(out.contains("max 20"), "{out}");
     }

@@ -1,0 +1,69 @@
+//! The drive against stubs.
+
+use super::*;
+use crate::client::stub::{self, Flaw};
+
+const ORDERS: u64 = 60;
+
+async fn drive_stub(flaw: Flaw, pace: Pace, mix: Mix) -> Driven {
+    let plan = Plan {
+        pace,
+        until: Until::Accepted(ORDERS),
+        mix,
+    };
+    run(plan, vec![stub::start(flaw).await], Arc::default())
+        .await
+        .unwrap()
+}
+
+fn mix(retry_share: f64, duplicate_share: f64, hangup_share: f64) -> Mix {
+    Mix {
+        retry_share,
+        duplicate_share,
+        hangup_share,
+    }
+}
+
+#[tokio::test]
+async fn every_kind_of_customer_ends_with_one_accepted_order() {
+    let pace = Pace::Closed { clients: 4 };
+    let tally = drive_stub(Flaw::None, pace, mix(0.3, 0.3, 0.2)).await.tally;
+    let ids: std::collections::HashSet<_> = tally.orders.iter().map(|order| order.id).collect();
+    assert_eq!(ids.len(), tally.orders.len());
+    assert_eq!(tally.counts.sent, tally.orders.len() as u64);
+    assert_eq!((tally.counts.contradicted, tally.counts.unresolved), (0, 0));
+    assert!(tally.counts.retried > 0 && tally.counts.duplicated > 0 && tally.counts.hung_up > 0);
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_replay_contradicts_itself() {
+    let pace = Pace::Closed { clients: 2 };
+    let retried = drive_stub(Flaw::NeverReplays, pace, mix(1.0, 0.0, 0.0))
+        .await
+        .tally
+        .counts;
+    assert_eq!(retried.contradicted, retried.retried);
+    let duplicated = drive_stub(Flaw::NeverReplays, pace, mix(0.0, 1.0, 0.0))
+        .await
+        .tally
+        .counts;
+    assert_eq!(duplicated.contradicted, duplicated.duplicated);
+    assert!(retried.retried > 0 && duplicated.duplicated > 0);
+}
+
+#[tokio::test]
+async fn the_open_loop_keeps_its_schedule() {
+    let driven = drive_stub(
+        Flaw::None,
+        Pace::Open { rate_per_s: 200.0 },
+        mix(0.0, 0.0, 0.0),
+    )
+    .await;
+    // 60 orders at 200 per second are due over 295 ms; the first beyond them ends the drive.
+    assert!(
+        driven.window >= Duration::from_millis(290),
+        "{:?}",
+        driven.window
+    );
+    assert_eq!(driven.tally.counts.sent, driven.tally.orders.len() as u64);
+}
