@@ -90,8 +90,8 @@ fn write_counts(out: &mut String, report: &Report) -> std::fmt::Result {
 fn write_drain(out: &mut String, drain: &Drain) -> std::fmt::Result {
     writeln!(
         out,
-        "\n  backlog of {} orders worked off in {:.1} s after payment came back: {:.1} /s",
-        drain.orders, drain.seconds, drain.orders_per_s
+        "\n  backlog of {} orders worked off in {:.1} s after payment was started: {:.1} /s (the first after {:.1} s)",
+        drain.orders, drain.seconds, drain.orders_per_s, drain.first_after_s
     )?;
     writeln!(
         out,

@@ -44,6 +44,8 @@ pub(super) struct Limit {
 pub(super) struct Drain {
     pub(super) orders: u64,
     pub(super) seconds: f64,
+    /// Of these, until the first of them shipped: the restart and joining the consumer group.
+    pub(super) first_after_s: f64,
     pub(super) orders_per_s: f64,
     /// Peak memory before payment came back, and at the end.
     pub(super) before: Vec<Usage>,

@@ -113,18 +113,7 @@ fn report(
     backlog: Option<Backlog>,
 ) -> Report {
     let tally = driven.tally;
-    let drain = backlog.map(|backlog| {
-        let seconds =
-            (settled.last_shipped_unix_us - backlog.payment_back_unix_us).max(1) as f64 / 1e6;
-        let orders = settled.shipped;
-        Drain {
-            orders,
-            seconds,
-            orders_per_s: orders as f64 / seconds,
-            before: backlog.before,
-            after: backlog.after,
-        }
-    });
+    let drain = backlog.map(|backlog| drain(&settled, backlog));
     Report {
         drive: describe(plan),
         accepted: tally.orders.len() as u64,
@@ -143,6 +132,19 @@ fn report(
         books,
         limit,
         drain,
+    }
+}
+
+fn drain(settled: &Settled, backlog: Backlog) -> Drain {
+    let since_back_s = |unix_us: i64| (unix_us - backlog.payment_back_unix_us).max(1) as f64 / 1e6;
+    let seconds = since_back_s(settled.last_shipped_unix_us);
+    Drain {
+        orders: settled.shipped,
+        seconds,
+        first_after_s: since_back_s(settled.first_shipped_unix_us),
+        orders_per_s: settled.shipped as f64 / seconds,
+        before: backlog.before,
+        after: backlog.after,
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) struct Settled {
     /// From the due moment of the request to the transaction that made the order `shipped`.
     pub(super) to_shipped: Histogram<u64>,
     pub(super) first_due_unix_us: i64,
+    pub(super) first_shipped_unix_us: i64,
     pub(super) last_shipped_unix_us: i64,
     pub(super) unshipped: Vec<Uuid>,
 }
@@ -52,6 +53,7 @@ pub(super) async fn wait_until_shipped(
         shipped: 0,
         to_shipped: histogram()?,
         first_due_unix_us: due.values().copied().min().unwrap_or_default(),
+        first_shipped_unix_us: i64::MAX,
         last_shipped_unix_us: 0,
         unshipped: Vec::new(),
     };
@@ -98,6 +100,7 @@ impl Settled {
         let took_us = u64::try_from(shipped_unix_us - due_unix_us).unwrap_or_default();
         self.shipped += 1;
         record(&mut self.to_shipped, Duration::from_micros(took_us));
+        self.first_shipped_unix_us = self.first_shipped_unix_us.min(shipped_unix_us);
         self.last_shipped_unix_us = self.last_shipped_unix_us.max(shipped_unix_us);
     }
 
