@@ -15,6 +15,9 @@ use crate::{binaries, ports, readiness};
 /// A cold Java on a busy machine takes its time.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 const HEAP: &str = "-Xmx512m";
+/// For a broker that lives minutes on a few shared cores: the optimising compiler and the
+/// concurrent collector would take more CPU from the services than they ever give back.
+const FRUGAL: [&str; 2] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
 
 /// Starts Kafka on free ports and returns its bootstrap servers.
 pub(super) async fn start(supervisor: &Supervisor, log_dir: &Path) -> Result<String> {
@@ -31,6 +34,7 @@ pub(super) async fn start(supervisor: &Supervisor, log_dir: &Path) -> Result<Str
     let log = log_dir.join("kafka.log");
     let program = |main_class: &str| {
         Spec::new(&java, &log)
+            .args(FRUGAL)
             .args([
                 HEAP.to_owned(),
                 format!("-Dlog4j2.configurationFile={}", logging.display()),

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use idempotency::{StoredResponse, store as keys};
 use service_kit::{crash, database};
-use sqlx::{Connection as _, PgConnection, PgPool};
+use sqlx::pool::PoolConnection;
+use sqlx::{Connection as _, PgConnection, PgPool, Postgres};
 use telemetry::Context;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
@@ -45,6 +46,8 @@ pub struct Intake {
 pub struct Writer {
     queue: Arc<Mutex<mpsc::Receiver<Job>>>,
     pool: PgPool,
+    /// Kept from one batch to the next: returning a connection to the pool costs a round trip.
+    connection: Option<PoolConnection<Postgres>>,
     wake: outbox::Wake,
     batch_max: usize,
     window_seconds: u64,
@@ -64,6 +67,7 @@ impl Intake {
         let writer = || Writer {
             queue: queue.clone(),
             pool: pool.clone(),
+            connection: None,
             wake: wake.clone(),
             batch_max: settings.batch_max,
             window_seconds: settings.window_seconds,
@@ -84,7 +88,7 @@ impl Intake {
 
 impl Writer {
     /// Runs until the last request is answered: the queue closes when nobody can submit any more.
-    pub async fn run(self) -> anyhow::Result<()> {
+    pub async fn run(mut self) -> anyhow::Result<()> {
         let mut jobs = Vec::with_capacity(self.batch_max);
         while self.take(&mut jobs).await > 0 {
             while !jobs.is_empty() {
@@ -103,7 +107,7 @@ impl Writer {
             .await
     }
 
-    async fn store(&self, batch: Vec<Job>) {
+    async fn store(&mut self, batch: Vec<Job>) {
         let (orders, replies): (Vec<_>, Vec<_>) =
             batch.into_iter().map(|job| (job.order, job.reply)).unzip();
         crash::point("intake.received");
@@ -132,10 +136,15 @@ impl Writer {
     }
 
     /// One commit. Without references a single statement is the transaction.
-    async fn write(&self, orders: &[NewOrder]) -> sqlx::Result<Vec<Outcome>> {
-        let mut connection = self.pool.acquire().await?;
+    async fn write(&mut self, orders: &[NewOrder]) -> sqlx::Result<Vec<Outcome>> {
+        // Taken out meanwhile: whatever fails below, a broken connection is not used again.
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.pool.acquire().await?,
+        };
         if orders.iter().all(|order| order.draft.reference.is_none()) {
             let placed = place(&mut connection, orders, self.window_seconds).await?;
+            self.connection = Some(connection);
             return Ok(placed.into_iter().map(Outcome::Placement).collect());
         }
         let mut tx = connection.begin().await?;
@@ -148,6 +157,7 @@ impl Writer {
             });
         }
         tx.commit().await?;
+        self.connection = Some(connection);
         Ok(outcomes)
     }
 }
