@@ -29,7 +29,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Runs until no charger is left to send answers.
+    /// Runs until the charger has ended and the last call that is out has been answered, so that
+    /// nothing needs to be asked for again after a shutdown.
     pub async fn run(mut self) -> anyhow::Result<()> {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         while self.answers.recv_many(&mut batch, BATCH_MAX).await > 0 {

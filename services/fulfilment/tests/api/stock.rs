@@ -1,3 +1,7 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fulfilment::store::stock;
 use uuid::Uuid;
 
 use crate::world::World;
@@ -47,4 +51,25 @@ async fn an_order_that_cannot_have_everything_is_rejected_and_takes_nothing() {
     let announced = "select count(*) from outbox where event_type = 'fulfilment.rejected'
                      and payload::jsonb ->> 'reason' = 'out_of_stock'";
     assert_eq!(world.count(announced).await, 2);
+}
+
+#[tokio::test]
+async fn a_shelf_that_one_batch_takes_from_is_not_looked_at_by_another_until_it_is_done() {
+    let world = World::create(&[("SKU-1", 10)]).await;
+    let skus = ["SKU-1".to_owned()];
+    let mut first = world.pool.begin().await.unwrap();
+    stock::lock(&mut first, &skus).await.unwrap();
+    let mut second = world.pool.begin().await.unwrap();
+    {
+        let look = stock::lock(&mut second, &skus);
+        tokio::pin!(look);
+        let early = tokio::time::timeout(Duration::from_millis(300), &mut look).await;
+        assert!(early.is_err(), "it did not wait: {early:?}");
+        let taken = BTreeMap::from([("SKU-1".to_owned(), 7)]);
+        stock::reserve(&mut first, &taken).await.unwrap();
+        first.commit().await.unwrap();
+        assert_eq!(look.await.unwrap()["SKU-1"], 3);
+    }
+    second.rollback().await.unwrap();
+    assert_eq!(world.stock("SKU-1").await, (3, 7));
 }

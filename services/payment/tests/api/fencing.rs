@@ -4,6 +4,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::provider::{answers, calls, captures, declined, expected_call};
+use crate::stepper::Stepper;
 use crate::world::{LONG, World, eventually};
 
 #[tokio::test]
@@ -87,7 +88,7 @@ async fn chargers_side_by_side_never_lease_the_same_attempt() {
     for _ in 0..120 {
         orders.insert(world.open_new().await);
     }
-    let work = async |mut stepper: crate::world::Stepper| {
+    let work = async |mut stepper: Stepper| {
         let mut leased: Vec<Uuid> = Vec::new();
         loop {
             let answers = stepper.call().await;

@@ -15,5 +15,6 @@ mod provider;
 mod recording;
 mod settling;
 mod shutdown;
+mod stepper;
 mod unknowns;
 mod world;

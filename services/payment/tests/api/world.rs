@@ -1,28 +1,26 @@
 //! A payment database, a provider, and the service's parts to be stepped between them.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use payment::charger::{Answered, Charger};
+use payment::charger::Answered;
 use payment::config::Migration;
-use payment::psp;
 use payment::recorder::Recorder;
 use payment::store::payments::{self, NewAttempt};
 use serde_json::{Value, json};
 use service_kit::Backoff;
 use sqlx::FromRow;
 use sqlx::postgres::{PgPool, PgPoolOptions};
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use uuid::Uuid;
 use wiremock::MockServer;
 
+use crate::stepper::Stepper;
+
 /// Longest wait for something that must come true.
-const EVENTUALLY: Duration = Duration::from_secs(15);
+pub(crate) const EVENTUALLY: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(10);
 /// Lease of tests that do not wait for it to run out.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
-const PSP_TIMEOUT: Duration = Duration::from_millis(400);
-const IN_FLIGHT_MAX: usize = 64;
 
 pub(crate) struct World {
     pub(crate) url: String,
@@ -39,13 +37,6 @@ pub(crate) struct Payment {
     pub(crate) charge_id: Option<String>,
     pub(crate) decline_code: Option<String>,
     pub(crate) due_in_s: f64,
-}
-
-/// A charger that is stepped by hand, and its answers.
-pub(crate) struct Stepper {
-    charger: Charger,
-    slots: Arc<Semaphore>,
-    answers: mpsc::Receiver<Answered>,
 }
 
 impl World {
@@ -96,21 +87,7 @@ impl World {
     }
 
     pub(crate) fn stepper_at(&self, psp_url: &str, lease: Duration) -> Stepper {
-        let (sender, answers) = mpsc::channel(IN_FLIGHT_MAX);
-        let charger = Charger {
-            pool: self.pool.clone(),
-            psp: psp::Client::new(psp_url, PSP_TIMEOUT).unwrap(),
-            lease,
-            poll: POLL,
-            in_flight_max: IN_FLIGHT_MAX,
-            due: Arc::new(Notify::new()),
-            answers: sender,
-        };
-        Stepper {
-            charger,
-            slots: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
-            answers,
-        }
+        Stepper::new(self.pool.clone(), psp_url, lease)
     }
 
     pub(crate) fn recorder(&self, answers: mpsc::Receiver<Answered>) -> Recorder {
@@ -166,40 +143,6 @@ impl World {
         .fetch_all(&self.pool)
         .await
         .unwrap()
-    }
-}
-
-impl Stepper {
-    pub(crate) async fn lease(&self) -> usize {
-        self.charger.lease_and_call(&self.slots).await.unwrap()
-    }
-
-    /// One step, and the answers to all that it leased.
-    pub(crate) async fn call(&mut self) -> Vec<Answered> {
-        let leased = self.lease().await;
-        self.answers(leased).await
-    }
-
-    pub(crate) async fn answers(&mut self, count: usize) -> Vec<Answered> {
-        let mut answers = Vec::with_capacity(count);
-        while answers.len() < count {
-            let next = tokio::time::timeout(EVENTUALLY, self.answers.recv()).await;
-            answers.push(next.expect("an answer is missing").unwrap());
-        }
-        answers
-    }
-
-    /// Waits until so many answers lie in the channel.
-    pub(crate) async fn all_answered(&self, count: usize) {
-        eventually("all calls are answered", async || {
-            self.answers.len() == count
-        })
-        .await;
-    }
-
-    /// The channel with the answers; no more will come.
-    pub(crate) fn into_answers(self) -> mpsc::Receiver<Answered> {
-        self.answers
     }
 }
 

@@ -1,0 +1,74 @@
+//! A charger that is stepped by hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use payment::charger::{Answered, Charger};
+use payment::psp;
+use sqlx::PgPool;
+use tokio::sync::{Notify, Semaphore, mpsc};
+
+use crate::world::{EVENTUALLY, eventually};
+
+const PSP_TIMEOUT: Duration = Duration::from_millis(1_500);
+const IN_FLIGHT_MAX: usize = 64;
+
+/// A charger that is stepped by hand, and its answers.
+pub(crate) struct Stepper {
+    charger: Charger,
+    slots: Arc<Semaphore>,
+    answers: mpsc::Receiver<Answered>,
+}
+
+impl Stepper {
+    pub(crate) fn new(pool: PgPool, psp_url: &str, lease: Duration) -> Self {
+        let (sender, answers) = mpsc::channel(IN_FLIGHT_MAX);
+        let charger = Charger {
+            pool,
+            psp: psp::Client::new(psp_url, PSP_TIMEOUT).unwrap(),
+            lease,
+            // Only its `run` would use these.
+            poll: Duration::ZERO,
+            in_flight_max: IN_FLIGHT_MAX,
+            due: Arc::new(Notify::new()),
+            answers: sender,
+        };
+        Self {
+            charger,
+            slots: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+            answers,
+        }
+    }
+
+    pub(crate) async fn lease(&self) -> usize {
+        self.charger.lease_and_call(&self.slots).await.unwrap()
+    }
+
+    /// One step, and the answers to all that it leased.
+    pub(crate) async fn call(&mut self) -> Vec<Answered> {
+        let leased = self.lease().await;
+        self.answers(leased).await
+    }
+
+    pub(crate) async fn answers(&mut self, count: usize) -> Vec<Answered> {
+        let mut answers = Vec::with_capacity(count);
+        while answers.len() < count {
+            let next = tokio::time::timeout(EVENTUALLY, self.answers.recv()).await;
+            answers.push(next.expect("an answer is missing").unwrap());
+        }
+        answers
+    }
+
+    /// Waits until so many answers lie in the channel.
+    pub(crate) async fn all_answered(&self, count: usize) {
+        eventually("all calls are answered", async || {
+            self.answers.len() == count
+        })
+        .await;
+    }
+
+    /// The channel with the answers; no more will come.
+    pub(crate) fn into_answers(self) -> mpsc::Receiver<Answered> {
+        self.answers
+    }
+}
