@@ -49,7 +49,7 @@ async fn of_two_claims_at_once_one_is_new_and_the_other_is_told_without_waiting(
     let claimed = claim(&mut first, scope(&key), &print, None, WINDOW_SECONDS).await;
     assert_eq!(claimed.unwrap(), Claim::New);
 
-    // The first is not over; a second that waited for it would never come back.
+    // The first is not over; a second that waited for it would fail.
     let mut second = pool.begin().await.unwrap();
     for print in [print, fingerprint(2)] {
         let claimed = claim(&mut second, scope(&key), &print, None, WINDOW_SECONDS).await;

@@ -103,7 +103,7 @@ async fn two_reapers_step_around_each_other() {
     }
     let mut first = pool.begin().await.unwrap();
     assert_eq!(reap(&mut first, 2).await.unwrap(), 2);
-    // The first is not over; a second that waited for its rows would never come back.
+    // The first is not over; a second that waited for its rows would fail.
     let mut second = pool.begin().await.unwrap();
     assert_eq!(reap(&mut second, 2).await.unwrap(), 1);
     second.commit().await.unwrap();

@@ -10,15 +10,19 @@ use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse};
 use lab::postgres::database;
 use serde_json::json;
 use sqlx::PgPool;
-use sqlx::postgres::PgPoolOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 const WINDOW_SECONDS: u64 = 60;
+/// Nothing here may wait for another transaction; what does, fails instead of hanging.
+const LOCK_TIMEOUT_MS: &str = "2000";
 
 /// A fresh database with the shared tables.
 async fn store() -> PgPool {
     let url = database::create_for_test("idempotency").await.unwrap();
-    let options = PgPoolOptions::new().max_connections(4);
-    let pool = options.connect(&url).await.unwrap();
+    let options: PgConnectOptions = url.parse().unwrap();
+    let options = options.options([("lock_timeout", LOCK_TIMEOUT_MS)]);
+    let pool = PgPoolOptions::new().max_connections(4);
+    let pool = pool.connect_with(options).await.unwrap();
     sqlx::migrate!("../../migrations/common")
         .run(&pool)
         .await
