@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use service_kit::crash;
+use service_kit::{crash, pace};
 use sqlx::PgPool;
 use telemetry::{Kind, Span, metric};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
@@ -20,6 +20,8 @@ use crate::store::payments::{self, Leased};
 
 /// Most attempts leased by one statement.
 const LEASE_BATCH_MAX: usize = 200;
+/// Least time from one lease to the next: under load more are taken at once.
+const PACE: Duration = Duration::from_millis(10);
 /// Pause after the database could not be asked.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
@@ -46,7 +48,9 @@ pub struct Charger {
 impl Charger {
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let slots = Arc::new(Semaphore::new(self.in_flight_max));
+        let mut pace = pace(PACE);
         while !shutdown.is_cancelled() {
+            pace.tick().await;
             let pause = tokio::select! {
                 step = self.lease_and_call(&slots) => match step {
                     Ok(0) => self.poll,

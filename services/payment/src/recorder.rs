@@ -1,11 +1,12 @@
 //! The recorder: answers of the provider become results and events, many in one commit.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use events::{Envelope, Line, Origin, PaymentCaptured, PaymentDeclined};
 use money::Currency;
-use service_kit::{Backoff, crash, database};
+use service_kit::{Backoff, crash, database, pace};
 use sqlx::PgPool;
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -16,6 +17,8 @@ use crate::store::payments::{self, Leased, Postponement, Settled, Settlement};
 
 /// Most answers recorded by one commit.
 const BATCH_MAX: usize = 200;
+/// Least time from one commit to the next: under load more answers share one.
+const PACE: Duration = Duration::from_millis(10);
 /// The name under which this service announces events.
 const SOURCE: &str = "payment";
 /// The version of the payloads.
@@ -33,9 +36,11 @@ impl Recorder {
     /// nothing needs to be asked for again after a shutdown.
     pub async fn run(mut self) -> anyhow::Result<()> {
         let mut batch = Vec::with_capacity(BATCH_MAX);
+        let mut pace = pace(PACE);
         while self.answers.recv_many(&mut batch, BATCH_MAX).await > 0 {
             self.record_what_can_be(&batch).await;
             batch.clear();
+            pace.tick().await;
         }
         Ok(())
     }

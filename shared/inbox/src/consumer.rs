@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use events::EventType;
 use sqlx::{PgConnection, PgPool};
 use telemetry::metric;
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::Batch;
@@ -66,7 +67,10 @@ impl<H: Handler> Consumer<H> {
 
     /// Consumes until shutdown.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let mut pace = interval(self.settings.pace);
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !shutdown.is_cancelled() {
+            pace.tick().await;
             tokio::select! {
                 step = self.try_process_batch(Duration::MAX) => { step?; }
                 // Whatever was in the making rolls back or is a duplicate next time.

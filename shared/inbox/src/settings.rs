@@ -9,6 +9,9 @@ pub struct Settings {
     pub group: String,
     /// Most messages in one transaction.
     pub batch_max: usize,
+    /// Least time from the start of one batch to the next. Under load batches grow and cost less per
+    /// message; a message that comes when the consumer is idle does not wait.
+    pub pace: Duration,
     /// How long the broker may hold an empty fetch.
     pub fetch_wait_max_ms: u32,
     /// How long the broker waits for a sign of life before it gives the partitions to others.
@@ -28,8 +31,10 @@ impl Settings {
             topic: topic.to_owned(),
             group: group.to_owned(),
             batch_max: 500,
+            pace: Duration::from_millis(10),
             fetch_wait_max_ms: 500,
-            session_max_ms: 10_000,
+            // The least that a broker allows as it comes: a killed consumer's messages wait so long.
+            session_max_ms: 6_000,
             transaction_max: Duration::from_secs(60),
             retry_pause: Duration::from_millis(500),
             reached: |_| {},

@@ -8,6 +8,7 @@ use rdkafka::producer::{FutureProducer, Producer as _};
 use sqlx::postgres::PgConnectOptions;
 use telemetry::metric;
 use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::delivery::deliver;
@@ -66,7 +67,10 @@ impl Relay {
 
     /// Publishes until shutdown. Errors are logged and waited out: rows are safe in their table.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let mut pace = interval(self.settings.pace);
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !shutdown.is_cancelled() {
+            pace.tick().await;
             let Some(step) = finish(self.try_publish_batch(), &shutdown).await else {
                 break;
             };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -11,11 +11,11 @@ use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::limit::RequestBodyLimitLayer;
 
 use crate::Problem;
 
-/// Largest request body; an order of the maximum number of items is well below it.
+/// Largest request body; an order of the maximum number of items is well below it. Extractors are
+/// held to it here; a handler that takes the raw body holds itself to it.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Longest time the readiness probe waits for the database.
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub fn finish(routes: Router, pool: PgPool) -> Router {
     #[cfg(feature = "crash-points")]
     let routes = routes.merge(crate::http::admin::routes());
     routes
-        .layer(RequestBodyLimitLayer::new(BODY_BYTES_MAX))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(CatchPanicLayer::custom(|_| {
             Problem::internal().into_response()
         }))

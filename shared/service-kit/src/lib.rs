@@ -6,11 +6,13 @@ pub mod database;
 pub mod http;
 pub mod kafka;
 pub mod migration;
+mod pace;
 pub mod problem;
 pub mod program;
 pub mod retry_after;
 pub mod workers;
 
 pub use backoff::Backoff;
+pub use pace::pace;
 pub use problem::Problem;
 pub use workers::Workers;

@@ -32,12 +32,12 @@ impl Problem {
         }
     }
 
-    /// The store or a partner is not there: nothing happened, try again soon.
+    /// The store is away, or its answer got lost: what became of the request is not known here.
     pub fn unavailable(retry_after: Duration) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "temporarily_unavailable",
-            "The service cannot reach its store. Nothing was changed; retry with the same key.",
+            "The store is out of reach. Send the same request again, with the same key if it has one.",
         )
         .retry_after(retry_after)
     }

@@ -43,7 +43,10 @@ impl Span {
         let Some(tracer) = TRACER.get() else {
             return Self {
                 recording: None,
-                passed_on: parent.map(str::to_owned),
+                // Only what is well-formed: it is stored and sent on.
+                passed_on: parent
+                    .filter(|it| traceparent::parse(it).is_some())
+                    .map(str::to_owned),
             };
         };
         let parent = match parent.and_then(traceparent::parse) {

@@ -166,7 +166,7 @@ async fn a_body_past_the_limit_is_too_large() {
     );
     // Announced by its length, it is refused before it is read.
     let announced = post_text(&service, padded).await;
-    announced.expect(413);
+    announced.expect_problem(413, "body_too_large");
     assert!(announced.header("x-correlation-id").is_some());
     assert_eq!(service.stored().await, Stored::default());
 }
