@@ -4,7 +4,9 @@ create table outbox (
     -- Orders the events of one order: they are written under that order's row lock. It does not
     -- order commits, so nobody may read "everything after the last id I saw": a transaction that
     -- took its number early and commits late would be skipped for ever.
-    id             bigint generated always as identity primary key,
+    -- Not a primary key: nobody looks for a published row by its id, and an index over all rows
+    -- would tempt the planner to walk past the published ones to find the few that are not.
+    id             bigint      not null generated always as identity,
     -- Derived from the fact itself and repeated on every publication; what ledgers recognise.
     event_id       uuid        not null,
     event_type     text        not null,
@@ -26,4 +28,4 @@ create table outbox (
 );
 
 -- Small however long the table grows: it holds what is still to be published.
-create index outbox_unpublished on outbox (id) where published_at is null;
+create unique index outbox_unpublished on outbox (id) where published_at is null;

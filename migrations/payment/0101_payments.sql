@@ -17,7 +17,8 @@ create table payments (
     -- than this moment coming.
     due_at         timestamptz not null default now(),
     -- The lease in force. A charger that was paused past its lease no longer has the token in the
-    -- row, and its result is refused.
+    -- row, and its result is refused. Gone once the attempt is settled: a token that fits is all
+    -- that an update needs to ask for.
     lease_token    uuid,
     last_error     text,
     charge_id      text,
@@ -27,6 +28,7 @@ create table payments (
     created_at     timestamptz not null default now(),
     updated_at     timestamptz not null default now(),
     primary key (order_id, attempt),
+    constraint only_pending_is_leased check (lease_token is null or status = 'pending'),
     constraint captured_has_charge check (status <> 'captured' or charge_id is not null),
     constraint declined_has_code check (status <> 'declined' or decline_code is not null)
 ) with (fillfactor = 70);

@@ -40,7 +40,7 @@ pub(crate) async fn unpublished(
 
 pub(crate) async fn mark_published(connection: &mut PgConnection, ids: &[i64]) -> sqlx::Result<()> {
     sqlx::query!(
-        "update outbox set published_at = now() where id = any($1)",
+        "update outbox set published_at = now() where id = any($1) and published_at is null",
         ids
     )
     .execute(connection)

@@ -31,6 +31,13 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
     let statement_timeout_ms = settings.database_statement_timeout_ms.to_string();
     let options = options.application_name(application).options([
         ("statement_timeout", statement_timeout_ms.as_str()),
+        // Every statement of a service finds its rows by an index. Its plan is kept, and may have
+        // been made while the table was empty: a scan or hash join chosen then would read the whole
+        // of a table that has grown, until the next analyze.
+        ("enable_seqscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
+        ("jit", "off"),
         // A client that died mid-transaction must not hold its locks for ever.
         ("idle_in_transaction_session_timeout", "30000"),
     ]);

@@ -147,7 +147,7 @@ pub async fn settle(
          from unnest($1::uuid[], $2::integer[], $3::uuid[], $4::text[], $5::text[], $6::text[])
             as outcome (order_id, attempt, token, status, charge_id, decline_code)
          where payments.order_id = outcome.order_id and payments.attempt = outcome.attempt
-           and payments.lease_token = outcome.token and payments.status = 'pending'
+           and payments.lease_token = outcome.token
          returning payments.order_id, payments.attempt, outcome.token as "token!", amount,
                    currency, lines, correlation_id"#,
         &order_ids,
@@ -191,7 +191,7 @@ pub async fn postpone(
          from unnest($1::uuid[], $2::integer[], $3::uuid[], $4::double precision[], $5::text[])
             as later (order_id, attempt, token, delay, error)
          where payments.order_id = later.order_id and payments.attempt = later.attempt
-           and payments.lease_token = later.token and payments.status = 'pending'",
+           and payments.lease_token = later.token",
         &order_ids,
         &attempts,
         &tokens,
