@@ -12,6 +12,9 @@ create table payments (
         check (status in ('pending', 'captured', 'declined')),
     -- Calls made so far, including one whose caller died.
     tries          integer     not null default 0,
+    -- When the provider may have heard of its key for the first time: from then on the provider's
+    -- memory of it runs, and past that memory the same key would charge again.
+    first_called_at timestamptz,
     -- When a charger may take it: now for a fresh one, the end of the lease while one works on it,
     -- the end of the backoff after a try that told nothing. A dead charger needs no other repair
     -- than this moment coming.

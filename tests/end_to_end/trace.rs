@@ -139,6 +139,14 @@ fn judge(spans: &[(String, Span)], order: &str) -> Result<(), String> {
             ));
         }
     }
+    let request = trace.iter().find(|(_, span)| span.name == "POST /orders");
+    if request
+        .and_then(|(_, span)| attribute(span, "order.id"))
+        .as_deref()
+        != Some(order)
+    {
+        return Err("the order's id is not on the span of its request".to_owned());
+    }
     let charge = trace.iter().find(|(service, span)| {
         service == "payment" && attribute(span, "idempotency.key").is_some()
     });

@@ -43,6 +43,8 @@ placed as (
     select order_id, principal_id, reference, customer_id, amount, currency, payment_method,
         content_hash, correlation_id
     from input where key is null or order_id in (select resource_id from claimed)
+    -- Two statements that take the same references or ids take them in the same order.
+    order by principal_id, reference, order_id
     on conflict do nothing -- the same id put again, or the same reference
     returning id
 ),

@@ -57,8 +57,12 @@ fn fold(states: Vec<State>, new: &[&Delivery]) -> anyhow::Result<Vec<Change>> {
     }
     for delivery in new {
         let (id, event) = (delivery.envelope.subject, delivery.envelope.event_type);
+        let correlation_id = &delivery.envelope.correlation_id;
         let Some(change) = folded.get_mut(&id) else {
-            tracing::warn!(order_id = %id, %event, "an event about an order that is not here");
+            tracing::warn!(
+                order_id = %id, %event, correlation_id,
+                "an event about an order that is not here"
+            );
             continue;
         };
         match next(change.status, event) {
@@ -67,7 +71,8 @@ fn fold(states: Vec<State>, new: &[&Delivery]) -> anyhow::Result<Vec<Change>> {
                 change.steps += 1;
             }
             None => {
-                tracing::info!(order_id = %id, %event, status = %change.status, "a stale event");
+                let status = change.status;
+                tracing::info!(order_id = %id, %event, %status, correlation_id, "a stale event");
             }
         }
     }

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use idempotency::{StoredResponse, store as keys};
 use service_kit::{crash, database};
@@ -17,6 +18,10 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use crate::routes::view;
 use crate::store::intake::{NewOrder, Placement, place};
 use crate::store::orders;
+
+/// Longest time one batch may take, whatever the database does: past it the outcome is unknown, and
+/// the clients' keys will tell. Longer than a statement and the wait for a connection may be.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What a request is told.
 #[derive(Debug)]
@@ -111,7 +116,8 @@ impl Writer {
         let (orders, replies): (Vec<_>, Vec<_>) =
             batch.into_iter().map(|job| (job.order, job.reply)).unzip();
         crash::point("intake.received");
-        match self.write(&orders).await {
+        let written = tokio::time::timeout(WRITE_TIMEOUT, self.write(&orders));
+        match written.await.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
             Ok(outcomes) => {
                 crash::point("intake.committed");
                 self.wake.wake();
@@ -121,7 +127,7 @@ impl Writer {
                 }
             }
             // One order that the database cannot digest must not take the others down with it.
-            Err(error) if orders.len() > 1 && !is_connection_lost(&error) => {
+            Err(error) if orders.len() > 1 && may_help_singly(&error) => {
                 for (order, reply) in orders.into_iter().zip(replies) {
                     Box::pin(self.store(vec![Job { order, reply }])).await;
                 }
@@ -140,7 +146,12 @@ impl Writer {
         // Taken out meanwhile: whatever fails below, a broken connection is not used again.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self.pool.acquire().await?,
+            None => {
+                let mut connection = self.pool.acquire().await?;
+                // Given up half-way it is closed, not handed to somebody else.
+                connection.close_on_drop();
+                connection
+            }
         };
         if orders.iter().all(|order| order.draft.reference.is_none()) {
             let placed = place(&mut connection, orders, self.window_seconds).await?;
@@ -204,7 +215,12 @@ fn split_distinct(jobs: &mut Vec<Job>) -> Vec<Job> {
     batch
 }
 
-/// Then the outcome is unknown or the store is away, and asking one by one would not help.
-fn is_connection_lost(error: &sqlx::Error) -> bool {
-    !matches!(error, sqlx::Error::Database(_)) && database::is_transient(error)
+/// Not if the store is away or too slow: every single order would wait for it in turn. A deadlock or
+/// an order that it cannot digest concerns only some of them.
+fn may_help_singly(error: &sqlx::Error) -> bool {
+    let rolled_back = error
+        .as_database_error()
+        .and_then(|error| error.code())
+        .is_some_and(|code| code.starts_with("40"));
+    rolled_back || !database::is_transient(error)
 }

@@ -22,6 +22,8 @@ use crate::store::payments::{self, Leased};
 const LEASE_BATCH_MAX: usize = 200;
 /// Least time from one lease to the next: under load more are taken at once.
 const PACE: Duration = Duration::from_millis(10);
+/// Longest wait for the database, whatever became of it.
+const DATABASE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Pause after the database could not be asked.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
@@ -38,6 +40,8 @@ pub struct Charger {
     pub pool: PgPool,
     pub psp: psp::Client,
     pub lease: Duration,
+    /// How long after its first try an attempt may be sent again.
+    pub resend_max: Duration,
     pub poll: Duration,
     pub in_flight_max: usize,
     /// Told when attempts became due.
@@ -87,8 +91,12 @@ impl Charger {
         let mut connection = self.pool.acquire().await.context("connecting")?;
         // One token for the batch: it tells this lease from any other of the same attempt.
         let limit = permits.len() as i64;
-        let leased = payments::lease_due(&mut connection, Uuid::new_v4(), self.lease, limit)
+        let asked_at = Instant::now();
+        let (token, lease) = (Uuid::new_v4(), self.lease);
+        let leasing = payments::lease_due(&mut connection, token, lease, self.resend_max, limit);
+        let leased = tokio::time::timeout(DATABASE_TIMEOUT, leasing)
             .await
+            .context("the database does not answer")?
             .context("leasing attempts")?;
         drop(connection);
         let count = leased.len();
@@ -97,7 +105,12 @@ impl Charger {
         }
         for (payment, permit) in leased.into_iter().zip(permits) {
             let call = call(self.psp.clone(), payment, permit, self.answers.clone());
-            tokio::spawn(call);
+            tokio::spawn(async move {
+                // A process that was paused here has lost its lease: another may be at it.
+                if asked_at.elapsed() < lease {
+                    call.await;
+                }
+            });
         }
         Ok(count)
     }

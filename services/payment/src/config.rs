@@ -47,6 +47,13 @@ pub struct Config {
     /// longer than the provider's time-out.
     #[arg(long, env = "LEASE_MS", default_value_t = 30_000)]
     pub lease_ms: u64,
+    /// How long the provider remembers a key.
+    #[arg(long, env = "PSP_KEY_WINDOW_SECONDS", default_value_t = 86_400)]
+    pub psp_key_window_seconds: u64,
+    /// How long before that window closes an attempt is no longer sent: past it the same key would
+    /// charge a second time.
+    #[arg(long, env = "PSP_KEY_MARGIN_SECONDS", default_value_t = 3_600)]
+    pub psp_key_margin_seconds: u64,
     /// How often the charger looks for due attempts without being woken.
     #[arg(long, env = "CHARGER_POLL_MS", default_value_t = 250)]
     pub charger_poll_ms: u64,
@@ -76,10 +83,24 @@ impl Config {
             self.psp_timeout_ms
         );
         anyhow::ensure!(
+            self.psp_key_window_seconds > self.psp_key_margin_seconds,
+            "PSP_KEY_WINDOW_SECONDS ({}) must be longer than PSP_KEY_MARGIN_SECONDS ({})",
+            self.psp_key_window_seconds,
+            self.psp_key_margin_seconds
+        );
+        anyhow::ensure!(
             self.psp_in_flight_max > 0,
             "PSP_IN_FLIGHT_MAX must be at least 1"
         );
         Ok(())
+    }
+
+    /// How long after its first try an attempt may be sent again.
+    pub fn resend_max(&self) -> Duration {
+        let seconds = self
+            .psp_key_window_seconds
+            .saturating_sub(self.psp_key_margin_seconds);
+        Duration::from_secs(seconds)
     }
 
     pub fn lease(&self) -> Duration {

@@ -17,6 +17,8 @@ use crate::store::payments::{self, Leased, Postponement, Settled, Settlement};
 
 /// Most answers recorded by one commit.
 const BATCH_MAX: usize = 200;
+/// Longest time one commit may take, whatever became of the database.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Least time from one commit to the next: under load more answers share one.
 const PACE: Duration = Duration::from_millis(10);
 /// The name under which this service announces events.
@@ -49,7 +51,8 @@ impl Recorder {
     /// again, and the provider repeats itself. One that never can must not take the others along,
     /// so they are recorded one by one, unless it is the database that is away.
     async fn record_what_can_be(&self, batch: &[Answered]) {
-        let Err(error) = self.record(batch).await else {
+        let recorded = tokio::time::timeout(RECORD_TIMEOUT, self.record(batch)).await;
+        let Err(error) = recorded.unwrap_or(Err(sqlx::Error::PoolTimedOut.into())) else {
             return;
         };
         let transient = error

@@ -43,6 +43,7 @@ impl Application {
                 Duration::from_millis(config.psp_timeout_ms),
             )?,
             lease: config.lease(),
+            resend_max: config.resend_max(),
             poll: Duration::from_millis(config.charger_poll_ms),
             in_flight_max: config.psp_in_flight_max,
             due: due.clone(),

@@ -53,11 +53,15 @@ impl Batch {
     ) {
         let progress = self.partitions.entry(message.partition()).or_default();
         progress.next = message.offset() + 1;
-        let Some(event_type) = delivery::event_type(message).filter(|kind| wants(*kind)) else {
-            progress.skipped += 1;
-            return;
+        let opened = match delivery::event_type(message) {
+            Ok(Some(event_type)) if wants(event_type) => delivery::open(message, event_type, group),
+            Ok(_) => {
+                progress.skipped += 1;
+                return;
+            }
+            Err(error) => Err(error),
         };
-        match delivery::open(message, event_type, group) {
+        match opened {
             Ok(delivery) => self.wanted.push(delivery),
             Err(error) => self.unreadable.push(error),
         }
@@ -73,7 +77,7 @@ impl Batch {
             .retain(|partition, _| !partitions.contains(partition));
     }
 
-    /// A wanted message that cannot be read holds its partition up, loudly: stepping over it could
+    /// A message that is wanted, or does not say what it is, and cannot be read holds its partition up, loudly: stepping over it could
     /// lose an order.
     pub(crate) fn ensure_readable(&self) -> Result<(), Undecodable> {
         self.unreadable

@@ -47,9 +47,11 @@ pub struct Undecodable {
     pub(crate) position: Position,
 }
 
-/// The type of a message, read from its header alone: most messages are for somebody else.
-pub(crate) fn event_type(message: &BorrowedMessage<'_>) -> Option<EventType> {
-    EventType::from_str(text(message, header::TYPE)?).ok()
+/// The type of a message, read from its header alone: most messages are for somebody else. `None`
+/// for a type that this version does not know, and so cannot be waiting for.
+pub(crate) fn event_type(message: &BorrowedMessage<'_>) -> Result<Option<EventType>, Undecodable> {
+    let name: String = required(message, header::TYPE)?;
+    Ok(EventType::from_str(&name).ok())
 }
 
 pub(crate) fn open(

@@ -38,6 +38,8 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
         ("jit", "off"),
+        // Locks are held for one short transaction; whoever waits longer waits for a paused process.
+        ("lock_timeout", "2000"),
         // A client that died mid-transaction must not hold its locks for ever.
         ("idle_in_transaction_session_timeout", "30000"),
     ]);

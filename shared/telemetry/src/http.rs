@@ -12,6 +12,12 @@ use crate::{Context, Kind, Span, metric};
 pub const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// What a handler puts into its response's extensions to have it on the server span.
+#[derive(Clone, Debug)]
+pub struct SpanAttribute(pub &'static str, pub String);
+
 /// Wrap it around all routes (`axum::middleware::from_fn(telemetry::http::observe)`).
 pub async fn observe(request: Request, next: Next) -> Response {
     let started = Instant::now();
@@ -27,9 +33,16 @@ pub async fn observe(request: Request, next: Next) -> Response {
     span.set("http.route", || route.clone());
     span.set("correlation_id", || context.correlation_id.to_string());
 
+    if let Some(key) = text(request.headers(), &IDEMPOTENCY_KEY) {
+        span.set("idempotency.key", || key.to_owned());
+    }
+
     let correlation_id = context.correlation_id.clone();
     let mut response = context.scope(next.run(request)).await;
 
+    if let Some(SpanAttribute(name, value)) = response.extensions_mut().remove() {
+        span.set(name, || value);
+    }
     let status = response.status();
     span.set("http.response.status_code", || i64::from(status.as_u16()));
     if status.is_server_error() {

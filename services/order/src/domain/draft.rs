@@ -13,6 +13,10 @@ pub const QUANTITY_MAX: i64 = 100_000;
 /// Longest customer id, SKU, reference or payment method, in characters.
 pub const TEXT_LEN_MAX: usize = 128;
 
+/// Longest name of a payment method, in characters: what the provider takes. One that it could not
+/// even read would never be declined, and its order never end.
+pub const PAYMENT_METHOD_LEN_MAX: usize = 64;
+
 /// The body of `POST /orders` and `PUT /orders/{id}`.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -64,6 +68,8 @@ pub struct Item {
 pub enum InvalidDraft {
     #[error("{field} must have 1 to {TEXT_LEN_MAX} characters and no control characters")]
     Text { field: &'static str },
+    #[error("payment_method must have 1 to {PAYMENT_METHOD_LEN_MAX} visible ASCII characters")]
+    PaymentMethod,
     #[error("an order has 1 to {ITEMS_MAX} items")]
     ItemCount,
     #[error("items[{line}].quantity must be between 1 and {QUANTITY_MAX}")]
@@ -77,7 +83,7 @@ pub enum InvalidDraft {
 impl Draft {
     pub fn check(request: Request) -> Result<Self, InvalidDraft> {
         check_text("customer_id", &request.customer_id)?;
-        check_text("payment_method", &request.payment_method)?;
+        check_payment_method(&request.payment_method)?;
         if let Some(reference) = &request.reference {
             check_text("reference", reference)?;
         }
@@ -125,6 +131,15 @@ fn check_item(line: usize, item: RequestItem, currency: Currency) -> Result<Item
         quantity: item.quantity as u32,
         unit_price: Money::new(item.unit_price, currency)?,
     })
+}
+
+fn check_payment_method(method: &str) -> Result<(), InvalidDraft> {
+    let visible = method.bytes().all(|byte| byte.is_ascii_graphic());
+    if visible && (1..=PAYMENT_METHOD_LEN_MAX).contains(&method.len()) {
+        Ok(())
+    } else {
+        Err(InvalidDraft::PaymentMethod)
+    }
 }
 
 fn check_text(field: &'static str, text: &str) -> Result<(), InvalidDraft> {
@@ -194,6 +209,17 @@ mod tests {
                 field: "customer_id"
             }
         );
+        for method in [
+            "",
+            "pm card ok",
+            "pm_é",
+            &"p".repeat(PAYMENT_METHOD_LEN_MAX + 1),
+        ] {
+            assert_eq!(
+                set("/payment_method", json!(method)),
+                InvalidDraft::PaymentMethod
+            );
+        }
         let too_many = vec![json!({"sku": "S", "quantity": 1, "unit_price": 1}); ITEMS_MAX + 1];
         assert_eq!(set("/items", json!(too_many)), InvalidDraft::ItemCount);
     }

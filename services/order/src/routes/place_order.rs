@@ -7,6 +7,7 @@ use axum::response::Response;
 use idempotency::store::Claim;
 use idempotency::{Fingerprint, StoredResponse, http, store};
 use sqlx::PgConnection;
+use telemetry::http::SpanAttribute;
 use telemetry::metric;
 use uuid::Uuid;
 
@@ -79,7 +80,10 @@ pub(super) async fn handle(
         order = match services.intake.submit(order).await? {
             Verdict::Placed(order) => {
                 count("placed");
-                return Ok(http::response(order.answer));
+                let mut response = http::response(order.answer);
+                let about = SpanAttribute("order.id", order.id.to_string());
+                response.extensions_mut().insert(about);
+                return Ok(response);
             }
             Verdict::Answered(answer) => {
                 count("reference_taken");

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest as _, Request};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use events::{Envelope, OrderPlaced, Origin};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use idempotency::ContentHash;
 use serde_json::Value;
 use telemetry::Context;
@@ -43,12 +43,13 @@ pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<OrderBody, E
 }
 
 async fn collect(body: Body) -> Result<Bytes, Error> {
-    // The limit is enforced around all routes; here its error is told from a body cut short.
-    let read = Bytes::from_request(Request::new(body), &()).await;
-    read.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Error::TooLarge,
-        _ => Error::Body,
-    })
+    let limited = Limited::new(body, service_kit::http::BODY_BYTES_MAX);
+    match limited.collect().await {
+        Ok(read) => Ok(read.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Error::TooLarge),
+        // Cut short, or framed in a way that makes no sense.
+        Err(_) => Err(Error::Body),
+    }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -89,7 +89,8 @@ pub async fn list(
          from orders
          where principal_id = $1
            and ($2::text is null or status = $2)
-           and ($3::timestamptz is null or (created_at, id) < ($3, $4::uuid))
+           and (created_at, id) < (coalesce($3::timestamptz, 'infinity'),
+                                   coalesce($4::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
          order by created_at desc, id desc
          limit $5",
         principal_id,

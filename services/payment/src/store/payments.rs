@@ -65,12 +65,14 @@ pub struct Leased {
     pub traceparent: Option<String>,
 }
 
-/// Leases attempts that are due, the longest due first. `skip locked`: chargers side by side take
+/// Leases attempts that are due, the longest due first. An attempt that was first sent longer than
+/// `resend_max` ago is left alone: the provider may have forgotten its key. `skip locked`: chargers side by side take
 /// different rows instead of queueing for the same one.
 pub async fn lease_due(
     connection: &mut PgConnection,
     token: Uuid,
     lease: Duration,
+    resend_max: Duration,
     limit: i64,
 ) -> sqlx::Result<Vec<Leased>> {
     sqlx::query_as!(
@@ -78,19 +80,23 @@ pub async fn lease_due(
         r#"with due as (
             select order_id, attempt from payments
             where status = 'pending' and due_at <= now()
+              and (first_called_at is null
+                   or first_called_at > now() - make_interval(secs => $4))
             order by due_at
             limit $3
             for update skip locked
         )
         update payments
-        set lease_token = $1, due_at = now() + make_interval(secs => $2), tries = tries + 1
+        set lease_token = $1, due_at = now() + make_interval(secs => $2), tries = tries + 1,
+            first_called_at = coalesce(first_called_at, now())
         from due
         where payments.order_id = due.order_id and payments.attempt = due.attempt
         returning payments.order_id, payments.attempt, lease_token as "token!", amount, currency,
                   payment_method, tries, correlation_id, traceparent"#,
         token,
         lease.as_secs_f64(),
-        limit
+        limit,
+        resend_max.as_secs_f64()
     )
     .fetch_all(connection)
     .await

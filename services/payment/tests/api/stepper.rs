@@ -11,6 +11,8 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use crate::world::{EVENTUALLY, eventually};
 
 const PSP_TIMEOUT: Duration = Duration::from_millis(1_500);
+/// How long after its first try an attempt may be sent again.
+pub(crate) const RESEND_MAX: Duration = Duration::from_secs(3_600);
 const IN_FLIGHT_MAX: usize = 64;
 
 /// A charger that is stepped by hand, and its answers.
@@ -27,6 +29,7 @@ impl Stepper {
             pool,
             psp: psp::Client::new(psp_url, PSP_TIMEOUT).unwrap(),
             lease,
+            resend_max: RESEND_MAX,
             // Only its `run` would use these.
             poll: Duration::ZERO,
             in_flight_max: IN_FLIGHT_MAX,
