@@ -27,7 +27,12 @@ pub struct Request {
     #[schema(example = "USD")]
     currency: String,
     items: Vec<RequestItem>,
-    #[schema(example = "pm_card_ok")]
+    #[schema(
+        example = "pm_card_ok",
+        min_length = 1,
+        max_length = 64,
+        pattern = "^[!-~]+$"
+    )]
     payment_method: String,
     /// The merchant's own name for this purchase, unique for good: cart, invoice.
     #[schema(example = "cart-4711")]
