@@ -52,6 +52,12 @@ install_missing() {
 }
 
 need_cargo() {
-    command -v cargo >/dev/null || fail "Rust is missing; install it with
-  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+    command -v cargo >/dev/null || fail "Rust is missing: install 1.95 or later with rustup"
+}
+
+# The parts of the toolchain that only checks need; a minimal installation lacks them.
+need_checks() {
+    cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1 && return
+    command -v rustup >/dev/null || fail "please install clippy and rustfmt for this toolchain"
+    rustup component add clippy rustfmt
 }

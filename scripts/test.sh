@@ -23,6 +23,7 @@ install() {
     need_java
     install_missing
     need_cargo
+    need_checks
 }
 
 lint() {
