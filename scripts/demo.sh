@@ -13,6 +13,6 @@ install_missing
 need_cargo
 
 echo "Building; the first time takes a few minutes …"
-# Not optimised: the story is the same, and the first build is done in a third of the time.
+# Not optimised: the story is the same, and the first build takes less than half the time.
 cargo build --bins
 exec "${CARGO_TARGET_DIR:-target}/debug/lab" demo "$@"
