@@ -126,7 +126,7 @@ impl Recorder {
 }
 
 fn settlement(answered: &Answered) -> Option<Settlement> {
-    // A lease is only ever given on a pending attempt, and the update asks again.
+    // Only a pending attempt has a lease, and the update asks for the lease again.
     let status = next(Status::Pending, &answered.answer)?;
     let (charge_id, decline_code) = match &answered.answer {
         Answer::Captured { charge_id } => (Some(charge_id.clone()), None),
