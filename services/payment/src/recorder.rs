@@ -182,6 +182,7 @@ fn announce(settled: &Settled, answered: &Answered) -> anyhow::Result<Option<Env
                 amount: settled.amount,
                 currency: settled.currency.parse::<Currency>()?,
                 lines,
+                customer_id: String::new(),
             };
             Envelope::seal(origin, &event)?
         }

@@ -8,8 +8,12 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EventType {
     OrderPlaced,
+    OrderPaymentRequested,
+    OrderCancelRequested,
     PaymentCaptured,
     PaymentDeclined,
+    PaymentVoided,
+    PaymentRefunded,
     FulfilmentShipped,
     FulfilmentRejected,
 }
@@ -19,10 +23,14 @@ pub enum EventType {
 pub struct UnknownEventType(String);
 
 impl EventType {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 9] = [
         Self::OrderPlaced,
+        Self::OrderPaymentRequested,
+        Self::OrderCancelRequested,
         Self::PaymentCaptured,
         Self::PaymentDeclined,
+        Self::PaymentVoided,
+        Self::PaymentRefunded,
         Self::FulfilmentShipped,
         Self::FulfilmentRejected,
     ];
@@ -30,8 +38,12 @@ impl EventType {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OrderPlaced => "order.placed",
+            Self::OrderPaymentRequested => "order.payment_requested",
+            Self::OrderCancelRequested => "order.cancel_requested",
             Self::PaymentCaptured => "payment.captured",
             Self::PaymentDeclined => "payment.declined",
+            Self::PaymentVoided => "payment.voided",
+            Self::PaymentRefunded => "payment.refunded",
             Self::FulfilmentShipped => "fulfilment.shipped",
             Self::FulfilmentRejected => "fulfilment.rejected",
         }

@@ -36,6 +36,30 @@ pub struct OrderPlaced {
     pub lines: Vec<Line>,
 }
 
+/// A customer whose card was declined pays again: the next attempt, with all that it needs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OrderPaymentRequested {
+    pub v: u16,
+    pub order_id: Uuid,
+    pub attempt: i32,
+    pub customer_id: String,
+    /// In the currency's minor unit.
+    pub amount: i64,
+    pub currency: Currency,
+    pub payment_method: String,
+    pub lines: Vec<Line>,
+}
+
+/// Somebody no longer wants the order. A wish, not a fact: fulfilment decides between ship and
+/// cancel, and nobody acts on this but fulfilment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OrderCancelRequested {
+    pub v: u16,
+    pub order_id: Uuid,
+    /// The attempt in force when it was asked for.
+    pub attempt: i32,
+}
+
 /// Carries the lines along, so that fulfilment needs no other event to act.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaymentCaptured {
@@ -46,6 +70,9 @@ pub struct PaymentCaptured {
     pub amount: i64,
     pub currency: Currency,
     pub lines: Vec<Line>,
+    /// Who paid; since v 2, empty before.
+    #[serde(default)]
+    pub customer_id: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +82,28 @@ pub struct PaymentDeclined {
     pub attempt: i32,
     /// The provider's own code, such as `insufficient_funds`.
     pub decline_code: String,
+}
+
+/// The attempt is closed: it took no money and never will.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PaymentVoided {
+    pub v: u16,
+    pub order_id: Uuid,
+    pub attempt: i32,
+}
+
+/// What was captured has been given back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PaymentRefunded {
+    pub v: u16,
+    pub order_id: Uuid,
+    pub attempt: i32,
+    pub charge_id: String,
+    pub refund_id: String,
+    pub amount: i64,
+    pub currency: Currency,
+    /// Why it did not ship, such as `out_of_stock` or `cancelled`.
+    pub reason: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,7 +118,8 @@ pub struct FulfilmentRejected {
     pub v: u16,
     pub order_id: Uuid,
     pub attempt: i32,
-    /// Why it does not ship, such as `out_of_stock`.
+    /// Why it does not ship: `out_of_stock` or `cancelled`. The attempt's money, if any was or still
+    /// is being taken, goes back.
     pub reason: String,
 }
 
@@ -91,8 +141,12 @@ macro_rules! events {
 
 events!(
     OrderPlaced,
+    OrderPaymentRequested,
+    OrderCancelRequested,
     PaymentCaptured,
     PaymentDeclined,
+    PaymentVoided,
+    PaymentRefunded,
     FulfilmentShipped,
     FulfilmentRejected,
 );

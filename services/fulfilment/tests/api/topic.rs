@@ -89,6 +89,7 @@ fn captured(order_id: Uuid, lines: &[(&str, u32)]) -> Envelope {
         amount: 5_000,
         currency: "USD".parse::<Currency>().unwrap(),
         lines: lines.iter().map(line).collect(),
+        customer_id: "cust-88".to_owned(),
     };
     let correlation_id = format!("corr-{order_id}");
     let origin = Origin {
