@@ -1,4 +1,4 @@
-//! The charger: leases due attempts, calls the provider, hands the answers to the recorder.
+//! The chargers: lease what is due, call the provider, hand the answers to the recorder.
 //!
 //! No transaction is open during a call. A charger that dies leaves a lease that runs out; whoever
 //! leases the attempt next sends the same key, and the provider tells what became of it.
@@ -14,9 +14,10 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::domain::{Answer, charge_key};
+use crate::domain::{Answer, Errand, Status};
 use crate::psp;
-use crate::store::payments::{self, Leased};
+use crate::store::lease::{Leased, Terms};
+use crate::store::{payments, refunds};
 
 /// Most attempts leased by one statement.
 const LEASE_BATCH_MAX: usize = 200;
@@ -27,24 +28,37 @@ const DATABASE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Pause after the database could not be asked.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
+/// What a charger looks for. Each kind has a charger, and slots, of its own: a pile of calls that end
+/// without an answer cannot keep fresh orders waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Attempts that nobody has asked the provider about in vain.
+    Fresh,
+    /// Attempts whose outcome is not known.
+    Unknown,
+    Refunds,
+}
+
 /// An answer on its way to the database. The permit keeps the attempt counted as in flight, and the
 /// span open, until it is recorded.
 pub struct Answered {
-    pub payment: Leased,
+    pub leased: Leased,
     pub answer: Answer,
     pub span: Span,
     _permit: OwnedSemaphorePermit,
 }
 
+#[derive(Clone)]
 pub struct Charger {
+    pub work: Work,
     pub pool: PgPool,
     pub psp: psp::Client,
     pub lease: Duration,
-    /// How long after its first try an attempt may be sent again.
+    /// How long after its first try a key may be sent again.
     pub resend_max: Duration,
     pub poll: Duration,
     pub in_flight_max: usize,
-    /// Told when attempts became due.
+    /// Told when there is something due.
     pub due: Arc<Notify>,
     pub answers: mpsc::Sender<Answered>,
 }
@@ -88,77 +102,103 @@ impl Charger {
                 Err(_) => break,
             }
         }
-        let mut connection = self.pool.acquire().await.context("connecting")?;
-        // One token for the batch: it tells this lease from any other of the same attempt.
-        let limit = permits.len() as i64;
+        let terms = Terms {
+            token: Uuid::new_v4(),
+            lease: self.lease,
+            resend_max: self.resend_max,
+            limit: permits.len() as i64,
+        };
         let asked_at = Instant::now();
-        let (token, lease) = (Uuid::new_v4(), self.lease);
-        let leasing = payments::lease_due(&mut connection, token, lease, self.resend_max, limit);
-        let leased = tokio::time::timeout(DATABASE_TIMEOUT, leasing)
+        let leased = tokio::time::timeout(DATABASE_TIMEOUT, self.lease(terms))
             .await
-            .context("the database does not answer")?
-            .context("leasing attempts")?;
-        drop(connection);
+            .context("the database does not answer")??;
         let count = leased.len();
         if count > 0 {
-            crash::point("charge.leased");
+            crash::point(self.work.leased());
         }
-        for (payment, permit) in leased.into_iter().zip(permits) {
-            let call = call(self.psp.clone(), payment, permit, self.answers.clone());
+        for (leased, permit) in leased.into_iter().zip(permits) {
+            let call = call(self.psp.clone(), leased, permit, self.answers.clone());
             tokio::spawn(async move {
                 // A process that was paused here has lost its lease: another may be at it.
-                if asked_at.elapsed() < lease {
+                if asked_at.elapsed() < terms.lease {
                     call.await;
                 }
             });
         }
         Ok(count)
     }
+
+    async fn lease(&self, terms: Terms) -> anyhow::Result<Vec<Leased>> {
+        let mut connection = self.pool.acquire().await.context("connecting")?;
+        let leased = match self.work {
+            Work::Fresh => payments::lease_due(&mut connection, Status::Pending, terms).await,
+            Work::Unknown => payments::lease_due(&mut connection, Status::Unknown, terms).await,
+            Work::Refunds => refunds::lease_due(&mut connection, terms).await,
+        };
+        leased.context("leasing")
+    }
+}
+
+impl Work {
+    pub const ALL: [Self; 3] = [Self::Fresh, Self::Unknown, Self::Refunds];
+
+    /// The crash point after the lease.
+    const fn leased(self) -> &'static str {
+        match self {
+            Self::Fresh | Self::Unknown => "charge.leased",
+            Self::Refunds => "refund.leased",
+        }
+    }
+}
+
+/// The crash points during and after a call.
+const fn call_points(errand: &Errand) -> (&'static str, &'static str) {
+    match errand {
+        Errand::Charge { .. } | Errand::LookUp => ("charge.in_flight", "charge.answered"),
+        Errand::Cancel => ("cancel.in_flight", "cancel.answered"),
+        Errand::Refund { .. } | Errand::LookUpRefund { .. } => {
+            ("refund.in_flight", "refund.answered")
+        }
+    }
 }
 
 async fn call(
     psp: psp::Client,
-    payment: Leased,
+    leased: Leased,
     permit: OwnedSemaphorePermit,
     answers: mpsc::Sender<Answered>,
 ) {
-    let key = charge_key(payment.order_id, payment.attempt);
-    let mut span = Span::start(
-        "POST /v1/charges",
-        Kind::Client,
-        payment.traceparent.as_deref(),
-    );
-    span.set("order.id", || payment.order_id.to_string());
-    span.set("payment.attempt", || i64::from(payment.attempt));
-    span.set("payment.try", || i64::from(payment.tries));
-    span.set("idempotency.key", || key.clone());
-    span.set("correlation_id", || payment.correlation_id.clone());
+    let name = leased.errand.name();
+    let mut span = Span::start(name, Kind::Client, leased.traceparent.as_deref());
+    span.set("order.id", || leased.order_id.to_string());
+    span.set("payment.attempt", || i64::from(leased.attempt));
+    span.set("payment.try", || i64::from(leased.tries));
+    span.set("idempotency.key", || leased.key());
+    span.set("correlation_id", || leased.correlation_id.clone());
     metrics::gauge!(metric::CHARGES_IN_FLIGHT).increment(1);
     let started = Instant::now();
     let traceparent = span.traceparent();
-    let request = psp.charge(&key, &payment, traceparent.as_deref());
-    let answer = crash::during("charge.in_flight", request).await;
-    crash::point("charge.answered");
+    let (in_flight, answered) = call_points(&leased.errand);
+    let request = psp.run(&leased, traceparent.as_deref());
+    let answer = crash::during(in_flight, request).await;
+    crash::point(answered);
     metrics::gauge!(metric::CHARGES_IN_FLIGHT).decrement(1);
-    let outcome = match &answer {
-        Answer::Captured { .. } => "captured",
-        Answer::Declined { .. } => "declined",
-        Answer::Unknown { reason, .. } => {
-            span.fail(reason.clone());
-            tracing::info!(
-                order_id = %payment.order_id, attempt = payment.attempt, tries = payment.tries,
-                correlation_id = payment.correlation_id, reason, "the outcome is unknown"
-            );
-            "unknown"
-        }
-    };
+    if let Answer::Unknown { reason, .. } = &answer {
+        span.fail(reason.clone());
+        tracing::info!(
+            call = name, order_id = %leased.order_id, attempt = leased.attempt,
+            tries = leased.tries, correlation_id = leased.correlation_id, reason,
+            "the outcome is unknown"
+        );
+    }
+    let outcome = answer.name();
     span.set("payment.outcome", || outcome);
-    metrics::counter!(metric::PSP_CALLS, "outcome" => outcome).increment(1);
-    metrics::histogram!(metric::PSP_DURATION).record(started.elapsed());
+    metrics::counter!(metric::PSP_CALLS, "call" => name, "outcome" => outcome).increment(1);
+    metrics::histogram!(metric::PSP_DURATION, "call" => name).record(started.elapsed());
     // The recorder is gone only when the process is: then the lease runs out.
     let _ = answers
         .send(Answered {
-            payment,
+            leased,
             answer,
             span,
             _permit: permit,

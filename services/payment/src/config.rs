@@ -40,7 +40,7 @@ pub struct Config {
     /// Longest wait for the provider's answer. Past it the outcome is unknown and asked for again.
     #[arg(long, env = "PSP_TIMEOUT_MS", default_value_t = 10_000)]
     pub psp_timeout_ms: u64,
-    /// Most calls to the provider at once.
+    /// Most calls to the provider at once, for each of first tries, repeated tries and refunds.
     #[arg(long, env = "PSP_IN_FLIGHT_MAX", default_value_t = 256)]
     pub psp_in_flight_max: usize,
     /// How long a charger owns an attempt. Another takes over when this has passed, so it must be
@@ -50,10 +50,19 @@ pub struct Config {
     /// How long the provider remembers a key.
     #[arg(long, env = "PSP_KEY_WINDOW_SECONDS", default_value_t = 86_400)]
     pub psp_key_window_seconds: u64,
-    /// How long before that window closes an attempt is no longer sent: past it the same key would
-    /// charge a second time.
+    /// How long before that window closes an attempt is no longer sent, but looked up: past the
+    /// window the same key would charge a second time.
     #[arg(long, env = "PSP_KEY_MARGIN_SECONDS", default_value_t = 3_600)]
     pub psp_key_margin_seconds: u64,
+    /// Pause between two sweeps of the reconciler; 0: only on demand.
+    #[arg(long, env = "RECONCILE_INTERVAL_SECONDS", default_value_t = 300)]
+    pub reconcile_interval_seconds: u64,
+    /// Charges younger than this are left to the chargers that are probably at them.
+    #[arg(long, env = "RECONCILE_GRACE_SECONDS", default_value_t = 60)]
+    pub reconcile_grace_seconds: u64,
+    /// How far back a scheduled sweep looks.
+    #[arg(long, env = "RECONCILE_LOOKBACK_SECONDS", default_value_t = 7 * 86_400)]
+    pub reconcile_lookback_seconds: u64,
     /// How often the charger looks for due attempts without being woken.
     #[arg(long, env = "CHARGER_POLL_MS", default_value_t = 250)]
     pub charger_poll_ms: u64,

@@ -1,19 +1,20 @@
 //! The recorder: answers of the provider become results and events, many in one commit.
 
-use std::collections::HashMap;
+mod sorted;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use events::{Envelope, Line, Origin, PaymentCaptured, PaymentDeclined};
-use money::Currency;
 use service_kit::{Backoff, crash, database, pace};
 use sqlx::PgPool;
-use tokio::sync::mpsc;
-use uuid::Uuid;
+use tokio::sync::{Notify, mpsc};
 
 use crate::charger::Answered;
-use crate::domain::{Answer, Status, next};
-use crate::store::payments::{self, Leased, Postponement, Settled, Settlement};
+use crate::domain::Answer;
+use crate::outcome::Aftermath;
+use crate::waiting::Waiting;
+use sorted::Sorted;
 
 /// Most answers recorded by one commit.
 const BATCH_MAX: usize = 200;
@@ -21,15 +22,16 @@ const BATCH_MAX: usize = 200;
 const RECORD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Least time from one commit to the next: under load more answers share one.
 const PACE: Duration = Duration::from_millis(10);
-/// The name under which this service announces events.
-const SOURCE: &str = "payment";
-/// The version of the payloads.
-const PAYLOAD_VERSION: u16 = 1;
 
 pub struct Recorder {
     pub pool: PgPool,
     pub backoff: Backoff,
+    /// Wakes the relay.
     pub wake: outbox::Wake,
+    /// Wakes the charger of refunds.
+    pub refund_due: Arc<Notify>,
+    /// Callers of direct charges.
+    pub waiting: Waiting,
     pub answers: mpsc::Receiver<Answered>,
 }
 
@@ -65,137 +67,61 @@ impl Recorder {
         }
         for answered in batch {
             if let Err(error) = self.record(std::slice::from_ref(answered)).await {
-                let (error, order_id) = (format!("{error:#}"), answered.payment.order_id);
+                let (error, order_id) = (format!("{error:#}"), answered.leased.order_id);
                 tracing::error!(error, %order_id, "an answer could not be recorded");
             }
         }
     }
 
-    /// One step: records the answers in one transaction. Returns how many attempts it settled.
+    /// One step: records the answers in one transaction. Returns how many attempts and refunds it
+    /// settled.
     pub async fn record(&self, batch: &[Answered]) -> anyhow::Result<usize> {
-        let settlements: Vec<Settlement> = batch.iter().filter_map(settlement).collect();
-        let postponements: Vec<Postponement> = batch
-            .iter()
-            .filter_map(|answered| self.postponement(answered))
-            .collect();
+        let delays: Vec<Duration> = batch.iter().map(|it| self.delay(it)).collect();
+        let sorted = Sorted::of(batch, &delays);
         let mut tx = self.pool.begin().await.context("beginning")?;
-        let mut settled = Vec::new();
-        if !settlements.is_empty() {
-            settled = payments::settle(&mut tx, &settlements)
-                .await
-                .context("settling attempts")?;
+        let (settled, refunded) = sorted.write(&mut tx).await?;
+        let mut aftermath = Aftermath::default();
+        for settled in &settled {
+            if let Some(it) = sorted.by_lease(settled) {
+                aftermath.add_settled(settled, &it.answer, it.span.traceparent())?;
+            }
         }
-        if !postponements.is_empty() {
-            payments::postpone(&mut tx, &postponements)
-                .await
-                .context("postponing attempts")?;
+        let (charges, refunds) = (settled.len(), refunded.len());
+        for refunded in refunded {
+            let key = &refunded.key;
+            let it = batch.iter().find(|it| it.leased.key() == *key);
+            aftermath.add_refunded(refunded, it.and_then(|it| it.span.traceparent()))?;
         }
-        let events = announce_all(&settled, batch)?;
-        outbox::enqueue(&mut tx, &events)
-            .await
-            .context("writing events")?;
+        let opened = aftermath.write(&mut tx).await?;
         tx.commit().await.context("committing")?;
+        if refunds > 0 {
+            crash::point("refund.recorded");
+        }
         crash::point("charge.recorded");
         self.wake.wake();
-        if settled.len() < settlements.len() {
-            let refused = settlements.len() - settled.len();
+        if opened > 0 {
+            self.refund_due.notify_one();
+        }
+        aftermath.direct().for_each(|id| self.waiting.settled(id));
+        let refused = sorted.definite() - charges - refunds;
+        if refused > 0 {
             tracing::info!(refused, "answers came after their lease had run out");
         }
-        Ok(settled.len())
+        Ok(charges + refunds)
     }
 
-    fn postponement(&self, answered: &Answered) -> Option<Postponement> {
-        let Answer::Unknown {
-            reason,
-            retry_after,
-        } = &answered.answer
-        else {
-            return None;
-        };
-        let tries = u32::try_from(answered.payment.tries).unwrap_or(1);
-        let delay = self.backoff.delay(tries);
-        Some(Postponement {
-            order_id: answered.payment.order_id,
-            attempt: answered.payment.attempt,
-            token: answered.payment.token,
+    /// How long to leave the provider alone after an answer that settled nothing.
+    fn delay(&self, answered: &Answered) -> Duration {
+        let tries = u32::try_from(answered.leased.tries).unwrap_or(1);
+        match &answered.answer {
+            // Its key may be sent again at once.
+            Answer::Absent => Duration::ZERO,
             // The provider knows best when it wants to be asked again.
-            delay: retry_after.map_or(delay, |asked| asked + delay),
-            error: reason.clone(),
-        })
-    }
-}
-
-fn settlement(answered: &Answered) -> Option<Settlement> {
-    // Only a pending attempt has a lease, and the update asks for the lease again.
-    let status = next(Status::Pending, &answered.answer)?;
-    let (charge_id, decline_code) = match &answered.answer {
-        Answer::Captured { charge_id } => (Some(charge_id.clone()), None),
-        Answer::Declined { code } => (None, Some(code.clone())),
-        Answer::Unknown { .. } => return None,
-    };
-    Some(Settlement {
-        order_id: answered.payment.order_id,
-        attempt: answered.payment.attempt,
-        token: answered.payment.token,
-        status: status.as_str(),
-        charge_id,
-        decline_code,
-    })
-}
-
-fn announce_all(settled: &[Settled], batch: &[Answered]) -> anyhow::Result<Vec<Envelope>> {
-    // By lease: a batch may hold an overdue answer to an attempt besides the one that counted.
-    let answers: HashMap<(Uuid, i32, Uuid), &Answered> = batch
-        .iter()
-        .map(|answered| {
-            let Leased {
-                order_id,
-                attempt,
-                token,
+            Answer::Unknown {
+                retry_after: Some(asked),
                 ..
-            } = answered.payment;
-            ((order_id, attempt, token), answered)
-        })
-        .collect();
-    let events = settled.iter().filter_map(|settled| {
-        let answered = answers.get(&(settled.order_id, settled.attempt, settled.token))?;
-        announce(settled, answered).transpose()
-    });
-    events.collect()
-}
-
-/// The event of an attempt that was settled just now, in the trace of its call.
-fn announce(settled: &Settled, answered: &Answered) -> anyhow::Result<Option<Envelope>> {
-    let origin = Origin {
-        source: SOURCE,
-        correlation_id: &settled.correlation_id,
-        traceparent: answered.span.traceparent(),
-    };
-    let envelope = match &answered.answer {
-        Answer::Captured { charge_id } => {
-            let lines: Vec<Line> = serde_json::from_value(settled.lines.clone())?;
-            let event = PaymentCaptured {
-                v: PAYLOAD_VERSION,
-                order_id: settled.order_id,
-                attempt: settled.attempt,
-                charge_id: charge_id.clone(),
-                amount: settled.amount,
-                currency: settled.currency.parse::<Currency>()?,
-                lines,
-                customer_id: String::new(),
-            };
-            Envelope::seal(origin, &event)?
+            } => *asked + self.backoff.delay(tries),
+            _ => self.backoff.delay(tries),
         }
-        Answer::Declined { code } => {
-            let event = PaymentDeclined {
-                v: PAYLOAD_VERSION,
-                order_id: settled.order_id,
-                attempt: settled.attempt,
-                decline_code: code.clone(),
-            };
-            Envelope::seal(origin, &event)?
-        }
-        Answer::Unknown { .. } => return Ok(None),
-    };
-    Ok(Some(envelope))
+    }
 }

@@ -12,10 +12,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::charger::Charger;
+use crate::charger::{Charger, Work};
 use crate::config::{Config, Migration};
-use crate::consumer::OpenAttempts;
+use crate::consumer::FollowOrders;
+use crate::reconciler::Reconciler;
 use crate::recorder::Recorder;
+use crate::routes::Services;
+use crate::waiting::Waiting;
 use crate::{psp, routes};
 
 const NAME: &str = "payment";
@@ -24,9 +27,10 @@ pub struct Application {
     listener: TcpListener,
     router: Router,
     relay: Relay,
-    consumer: Consumer<OpenAttempts>,
-    charger: Charger,
+    consumer: Consumer<FollowOrders>,
+    chargers: [Charger; 3],
     recorder: Recorder,
+    reconciler: Reconciler,
 }
 
 impl Application {
@@ -34,21 +38,28 @@ impl Application {
         config.check()?;
         let pool = database::connect_lazy(&config.database, NAME)?;
         let wake = Wake::default();
-        let due = Arc::new(Notify::new());
+        let waiting = Waiting::default();
+        let [due, unknown_due, refund_due] = [(); 3].map(|()| Arc::new(Notify::new()));
         let (sender, receiver) = mpsc::channel(config.psp_in_flight_max);
-        let charger = Charger {
+        let psp_timeout = Duration::from_millis(config.psp_timeout_ms);
+        let psp = psp::Client::new(&config.psp_url, psp_timeout)?;
+        let charger = |work| Charger {
+            work,
             pool: pool.clone(),
-            psp: psp::Client::new(
-                &config.psp_url,
-                Duration::from_millis(config.psp_timeout_ms),
-            )?,
+            psp: psp.clone(),
             lease: config.lease(),
             resend_max: config.resend_max(),
             poll: Duration::from_millis(config.charger_poll_ms),
             in_flight_max: config.psp_in_flight_max,
-            due: due.clone(),
-            answers: sender,
+            due: match work {
+                Work::Fresh => due.clone(),
+                Work::Unknown => unknown_due.clone(),
+                Work::Refunds => refund_due.clone(),
+            },
+            answers: sender.clone(),
         };
+        let chargers = Work::ALL.map(charger);
+        drop(sender);
         let recorder = Recorder {
             pool: pool.clone(),
             backoff: Backoff {
@@ -56,7 +67,29 @@ impl Application {
                 max: Duration::from_millis(config.retry_max_ms),
             },
             wake: wake.clone(),
+            refund_due: refund_due.clone(),
+            waiting: waiting.clone(),
             answers: receiver,
+        };
+        let reconciler = Reconciler {
+            pool: pool.clone(),
+            psp,
+            interval: Duration::from_secs(config.reconcile_interval_seconds),
+            grace: Duration::from_secs(config.reconcile_grace_seconds),
+            lookback: Duration::from_secs(config.reconcile_lookback_seconds),
+            wake: wake.clone(),
+            refund_due: refund_due.clone(),
+            waiting: waiting.clone(),
+        };
+        let follow = FollowOrders {
+            due: due.clone(),
+            unknown_due,
+            refund_due,
+            wake: wake.clone(),
+        };
+        let services = Services {
+            pool: pool.clone(),
+            reconciler: reconciler.clone(),
         };
         let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
         let mut relay = outbox::Settings::new(brokers, topic);
@@ -69,11 +102,12 @@ impl Application {
             .with_context(|| format!("binding {}", config.listen))?;
         Ok(Self {
             listener,
-            router: http::finish(routes::table(), pool.clone()),
+            router: http::finish(routes::table(services), pool.clone()),
             relay: Relay::new(relay, (*pool.connect_options()).clone(), wake)?,
-            consumer: Consumer::new(inbox, pool, OpenAttempts { due })?,
-            charger,
+            consumer: Consumer::new(inbox, pool, follow)?,
+            chargers,
             recorder,
+            reconciler,
         })
     }
 
@@ -86,7 +120,10 @@ impl Application {
         tracing::info!(address = %self.listener.local_addr()?, "payment service is up");
         let mut workers = Workers::new(shutdown);
         workers.spawn("consumer", self.consumer.run(workers.shutdown()));
-        workers.spawn("charger", self.charger.run(workers.shutdown()));
+        for charger in self.chargers {
+            workers.spawn("charger", charger.run(workers.shutdown()));
+        }
+        workers.spawn("reconciler", self.reconciler.run(workers.shutdown()));
         workers.spawn("recorder", self.recorder.run());
         workers.spawn("relay", self.relay.run(workers.shutdown()));
         workers.spawn(

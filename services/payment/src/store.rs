@@ -1,3 +1,8 @@
 //! SQL as free functions over a connection; the caller owns the transaction.
 
+pub mod attempts;
+pub mod lease;
+pub mod operator;
 pub mod payments;
+pub mod reconciliations;
+pub mod refunds;

@@ -4,7 +4,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::provider::{answers, calls, captures, declined, expected_call};
-use crate::stepper::{RESEND_MAX, Stepper};
+use crate::stepper::Stepper;
 use crate::world::{LONG, World, eventually};
 
 #[tokio::test]
@@ -20,7 +20,7 @@ async fn an_answer_that_comes_after_its_lease_changes_nothing_and_announces_noth
 
     assert_eq!(world.record(&zombie).await.unwrap(), 0);
     let payment = world.payment(order, 1).await;
-    assert_eq!((&*payment.status, payment.tries), ("pending", 2));
+    assert_eq!((&*payment.status, payment.tries), ("unknown", 2));
     assert_eq!(payment.lease_token, token, "the successor's lease stands");
     assert!(world.events(order).await.is_empty());
 
@@ -95,7 +95,7 @@ async fn chargers_side_by_side_never_lease_the_same_attempt() {
             if answers.is_empty() {
                 return leased;
             }
-            leased.extend(answers.iter().map(|answered| answered.payment.order_id));
+            leased.extend(answers.iter().map(|answered| answered.leased.order_id));
         }
     };
     let steppers = [(); 4].map(|()| world.stepper(LONG));
@@ -105,33 +105,4 @@ async fn chargers_side_by_side_never_lease_the_same_attempt() {
     assert_eq!(leased.len(), 120, "each of them once");
     assert_eq!(BTreeSet::from_iter(leased), orders);
     assert_eq!(calls(&world.psp).await.len(), 120);
-}
-
-#[tokio::test]
-async fn an_attempt_whose_key_the_provider_may_have_forgotten_is_not_sent_again() {
-    let world = World::create().await;
-    let order = world.open_new().await;
-    // Nothing is mounted: the outcome stays unknown.
-    let unknown = world.stepper(LONG).call().await;
-    world.record(&unknown).await.unwrap();
-    world.pass_time().await;
-    age_first_call(&world, RESEND_MAX - Duration::from_secs(60)).await;
-    assert_eq!(
-        world.stepper(LONG).call().await.len(),
-        1,
-        "still in the window"
-    );
-    world.pass_time().await;
-    age_first_call(&world, RESEND_MAX).await;
-    assert_eq!(world.stepper(LONG).lease().await, 0, "never past it");
-    assert_eq!(world.payment(order, 1).await.status, "pending");
-}
-
-async fn age_first_call(world: &World, age: Duration) {
-    let sql = "update payments set first_called_at = now() - make_interval(secs => $1)";
-    let aged = sqlx::query(sql)
-        .bind(age.as_secs_f64())
-        .execute(&world.pool)
-        .await;
-    assert_eq!(aged.unwrap().rows_affected(), 1);
 }

@@ -17,8 +17,9 @@ async fn a_capture_is_recorded_with_its_event_in_one_commit() {
     assert_eq!(payment.charge_id, Some(charge_id.clone()));
     assert_eq!(payment.lease_token, None);
     let event = json!({
-        "v": 1, "order_id": order, "attempt": 1, "charge_id": charge_id, "amount": 5_000,
+        "v": 2, "order_id": order, "attempt": 1, "charge_id": charge_id, "amount": 5_000,
         "currency": "USD", "lines": [{ "sku": "SKU-1", "quantity": 2 }],
+        "customer_id": "cust-88",
     });
     let expected = ("payment.captured".to_owned(), event);
     assert_eq!(world.events(order).await, [expected]);

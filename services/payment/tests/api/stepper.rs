@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use payment::charger::{Answered, Charger};
+use payment::charger::{Answered, Charger, Work};
 use payment::psp;
 use sqlx::PgPool;
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -18,7 +18,8 @@ const IN_FLIGHT_MAX: usize = 64;
 /// A charger that is stepped by hand, and its answers.
 pub(crate) struct Stepper {
     charger: Charger,
-    slots: Arc<Semaphore>,
+    /// As in the service, each charger has its own.
+    slots: [Arc<Semaphore>; 3],
     answers: mpsc::Receiver<Answered>,
 }
 
@@ -26,6 +27,7 @@ impl Stepper {
     pub(crate) fn new(pool: PgPool, psp_url: &str, lease: Duration) -> Self {
         let (sender, answers) = mpsc::channel(IN_FLIGHT_MAX);
         let charger = Charger {
+            work: Work::Fresh,
             pool,
             psp: psp::Client::new(psp_url, PSP_TIMEOUT).unwrap(),
             lease,
@@ -38,13 +40,22 @@ impl Stepper {
         };
         Self {
             charger,
-            slots: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+            slots: [(); 3].map(|()| Arc::new(Semaphore::new(IN_FLIGHT_MAX))),
             answers,
         }
     }
 
+    /// One step of each charger: first tries, unknown outcomes, refunds.
     pub(crate) async fn lease(&self) -> usize {
-        self.charger.lease_and_call(&self.slots).await.unwrap()
+        let mut leased = 0;
+        for (work, slots) in Work::ALL.into_iter().zip(&self.slots) {
+            let charger = Charger {
+                work,
+                ..self.charger.clone()
+            };
+            leased += charger.lease_and_call(slots).await.unwrap();
+        }
+        leased
     }
 
     /// One step, and the answers to all that it leased.

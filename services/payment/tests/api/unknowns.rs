@@ -19,7 +19,7 @@ async fn ask_twice(world: &World) -> (Uuid, Payment) {
     let answers = stepper.call().await;
     assert_eq!(world.record(&answers).await.unwrap(), 0);
     let between = world.payment(order, 1).await;
-    assert_eq!((&*between.status, between.tries), ("pending", 1));
+    assert_eq!((&*between.status, between.tries), ("unknown", 1));
     assert_eq!(between.lease_token, None);
     assert!(between.due_in_s > 0.5, "it backs off: {between:?}");
     assert!(world.events(order).await.is_empty());
@@ -88,13 +88,13 @@ async fn the_provider_s_own_word_on_when_to_come_back_is_kept() {
 }
 
 #[tokio::test]
-async fn a_provider_that_cannot_be_reached_leaves_the_payment_pending() {
+async fn a_provider_that_cannot_be_reached_leaves_the_outcome_unknown() {
     let world = World::create().await;
     let order = world.open_new().await;
     let mut stepper = world.stepper_at("http://127.0.0.1:1", LONG);
     let answers = stepper.call().await;
     assert_eq!(world.record(&answers).await.unwrap(), 0);
     let payment = world.payment(order, 1).await;
-    assert_eq!((&*payment.status, payment.tries), ("pending", 1));
+    assert_eq!((&*payment.status, payment.tries), ("unknown", 1));
     assert_eq!(payment.last_error.as_deref(), Some("no connection"));
 }

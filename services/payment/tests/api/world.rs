@@ -1,16 +1,18 @@
 //! A payment database, a provider, and the service's parts to be stepped between them.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use payment::charger::Answered;
 use payment::config::Migration;
 use payment::recorder::Recorder;
-use payment::store::payments::{self, NewAttempt};
+use payment::store::attempts::{self, NewAttempt};
+use payment::waiting::Waiting;
 use serde_json::{Value, json};
 use service_kit::Backoff;
 use sqlx::FromRow;
 use sqlx::postgres::{PgPool, PgPoolOptions};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use uuid::Uuid;
 use wiremock::MockServer;
 
@@ -62,18 +64,23 @@ impl World {
 
     /// Stores an attempt to pay an order, due at once.
     pub(crate) async fn open(&self, order_id: Uuid, attempt: i32) {
+        self.try_open(order_id, attempt).await.unwrap();
+    }
+
+    pub(crate) async fn try_open(&self, order_id: Uuid, attempt: i32) -> sqlx::Result<()> {
         let new = NewAttempt {
             order_id,
             attempt,
             amount: 5_000,
             currency: "USD",
             payment_method: "pm_card_ok".to_owned(),
+            customer_id: "cust-88".to_owned(),
             lines: json!([{ "sku": "SKU-1", "quantity": 2 }]),
             correlation_id: format!("corr-{order_id}"),
             traceparent: None,
         };
         let mut connection = self.pool.acquire().await.unwrap();
-        payments::open(&mut connection, &[new]).await.unwrap();
+        attempts::open(&mut connection, &[new]).await
     }
 
     pub(crate) async fn open_new(&self) -> Uuid {
@@ -98,6 +105,8 @@ impl World {
                 max: Duration::from_secs(20),
             },
             wake: outbox::Wake::default(),
+            refund_due: Arc::new(Notify::new()),
+            waiting: Waiting::default(),
             answers,
         }
     }
@@ -130,7 +139,9 @@ impl World {
 
     /// As if every lease and backoff had run out.
     pub(crate) async fn pass_time(&self) {
-        self.execute("update payments set due_at = now() where status = 'pending'")
+        self.execute("update payments set due_at = now() where status in ('pending', 'unknown')")
+            .await;
+        self.execute("update refunds set due_at = now() where status <> 'refunded'")
             .await;
     }
 

@@ -1,0 +1,156 @@
+//! The provider's books against our own tables: what each pair of entries means.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::domain::Status;
+
+/// A charge as the provider's books have it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Charge {
+    pub id: String,
+    pub reference: String,
+    pub amount: i64,
+    pub currency: String,
+    pub idempotency_key: String,
+    pub created_at: chrono::DateTime<chrono::Utc>,
+    #[serde(default)]
+    pub refunds: Vec<Refund>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Refund {
+    pub id: String,
+    pub idempotency_key: String,
+    pub amount: i64,
+}
+
+/// An attempt as our table has it.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub order_id: Uuid,
+    pub attempt: i32,
+    pub status: Status,
+    pub amount: i64,
+    pub currency: String,
+    pub charge_id: Option<String>,
+}
+
+/// A refund as our table has it.
+#[derive(Clone, Debug)]
+pub struct OurRefund {
+    pub key: String,
+    pub refunded: bool,
+}
+
+/// What is to be done about a charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Both sides say the same.
+    Agrees,
+    /// Our attempt does not know yet.
+    Settle,
+    /// No attempt owns it, for this reason: the money goes back.
+    Orphan(&'static str),
+}
+
+/// One entry of the report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    pub kind: &'static str,
+    pub charge_id: String,
+    pub reference: String,
+    pub detail: String,
+    pub action: &'static str,
+}
+
+/// Who owns the charge. `attempt` is the one that the charge's key names, if there is one.
+pub fn judge(charge: &Charge, attempt: Option<&Attempt>) -> Finding {
+    let Some(attempt) = attempt else {
+        return Finding::Orphan("no attempt has its key");
+    };
+    match attempt.status {
+        Status::Pending | Status::Unknown => Finding::Settle,
+        Status::Captured if attempt.charge_id.as_ref() == Some(&charge.id) => Finding::Agrees,
+        Status::Captured => Finding::Orphan("its attempt has another charge"),
+        Status::Declined => Finding::Orphan("its attempt was declined"),
+        Status::Voided => Finding::Orphan("its attempt was voided"),
+    }
+}
+
+/// Whether the amounts differ, for a charge that its attempt owns.
+pub fn amount_differs(charge: &Charge, attempt: &Attempt) -> Option<Difference> {
+    let same = charge.amount == attempt.amount && charge.currency == attempt.currency;
+    (!same).then(|| {
+        let (theirs, ours) = (charge.amount, attempt.amount);
+        charge.differs(
+            "amount_mismatch",
+            format!(
+                "charged {theirs} {}, recorded {ours} {}",
+                charge.currency, attempt.currency
+            ),
+            "flagged",
+        )
+    })
+}
+
+/// The id of the refund that an open refund of ours is still waiting to hear of.
+pub fn refund_to_settle<'a>(charge: &'a Charge, ours: Option<&OurRefund>) -> Option<&'a str> {
+    let open = ours.filter(|refund| !refund.refunded)?;
+    let mut theirs = charge.refunds.iter();
+    let found = theirs.find(|refund| refund.idempotency_key == open.key)?;
+    Some(&found.id)
+}
+
+/// What differs about a charge's refunds, beyond those that only need to be settled.
+pub fn refund_differences(charge: &Charge, ours: Option<&OurRefund>) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let is_ours = |key: &str| ours.is_some_and(|refund| refund.key == key);
+    for refund in &charge.refunds {
+        if !is_ours(&refund.idempotency_key) {
+            let detail = format!("{} under {}", refund.amount, refund.idempotency_key);
+            found.push(charge.differs("refund_not_recorded", detail, "flagged"));
+        }
+    }
+    let theirs = |key: &str| charge.refunds.iter().any(|it| it.idempotency_key == key);
+    if let Some(refund) = ours.filter(|refund| refund.refunded && !theirs(&refund.key)) {
+        let detail = format!("recorded under {}", refund.key);
+        found.push(charge.differs("refund_not_in_books", detail, "flagged"));
+    }
+    found
+}
+
+/// Captured attempts of a page's range that its charges do not include.
+pub fn not_in_books<'a>(
+    charges: &[Charge],
+    captured: &'a [Attempt],
+) -> impl Iterator<Item = Difference> + 'a {
+    let ids: HashSet<String> = charges.iter().map(|it| it.id.clone()).collect();
+    captured.iter().filter_map(move |attempt| {
+        let charge_id = attempt.charge_id.clone()?;
+        (!ids.contains(&charge_id)).then(|| Difference {
+            kind: "charge_not_in_books",
+            charge_id,
+            reference: attempt.order_id.to_string(),
+            detail: format!("attempt {} is captured here", attempt.attempt),
+            action: "flagged",
+        })
+    })
+}
+
+impl Charge {
+    pub fn differs(&self, kind: &'static str, detail: String, action: &'static str) -> Difference {
+        Difference {
+            kind,
+            charge_id: self.id.clone(),
+            reference: self.reference.clone(),
+            detail,
+            action,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+use super::*;
+
+fn charge(id: &str) -> Charge {
+    Charge {
+        id: id.to_owned(),
+        reference: "order".to_owned(),
+        amount: 500,
+        currency: "USD".to_owned(),
+        idempotency_key: "pay:order:1".to_owned(),
+        created_at: chrono::Utc::now(),
+        refunds: Vec::new(),
+    }
+}
+
+fn attempt(status: Status, charge_id: Option<&str>) -> Attempt {
+    Attempt {
+        order_id: Uuid::nil(),
+        attempt: 1,
+        status,
+        amount: 500,
+        currency: "USD".to_owned(),
+        charge_id: charge_id.map(str::to_owned),
+    }
+}
+
+fn refund(key: &str) -> Refund {
+    Refund {
+        id: format!("re-{key}"),
+        idempotency_key: key.to_owned(),
+        amount: 500,
+    }
+}
+
+#[test]
+fn a_charge_belongs_to_its_attempt_or_goes_back() {
+    let is_orphan = |finding| matches!(finding, Finding::Orphan(_));
+    let judged = |status, charge_id| judge(&charge("ch"), Some(&attempt(status, charge_id)));
+    assert_eq!(judged(Status::Captured, Some("ch")), Finding::Agrees);
+    assert_eq!(judged(Status::Pending, None), Finding::Settle);
+    assert_eq!(judged(Status::Unknown, None), Finding::Settle);
+    assert!(is_orphan(judged(Status::Captured, Some("another"))));
+    assert!(is_orphan(judged(Status::Declined, None)));
+    assert!(is_orphan(judged(Status::Voided, None)));
+    assert!(is_orphan(judge(&charge("ch"), None)));
+}
+
+#[test]
+fn another_amount_or_currency_is_a_mismatch() {
+    let mut ours = attempt(Status::Captured, Some("ch"));
+    assert_eq!(amount_differs(&charge("ch"), &ours), None);
+    ours.amount = 501;
+    assert!(amount_differs(&charge("ch"), &ours).is_some());
+    ours.amount = 500;
+    ours.currency = "EUR".to_owned();
+    assert!(amount_differs(&charge("ch"), &ours).is_some());
+}
+
+#[test]
+fn a_refund_is_settled_flagged_or_in_order() {
+    let ours = |refunded| OurRefund {
+        key: "refund:order:1".to_owned(),
+        refunded,
+    };
+    let mut charge = charge("ch");
+    assert_eq!(refund_differences(&charge, None), []);
+    assert_eq!(refund_differences(&charge, Some(&ours(false))), []);
+    let missing = &refund_differences(&charge, Some(&ours(true)))[0];
+    assert_eq!(missing.kind, "refund_not_in_books");
+
+    charge.refunds.push(refund("refund:order:1"));
+    assert_eq!(refund_differences(&charge, Some(&ours(true))), []);
+    assert_eq!(refund_to_settle(&charge, Some(&ours(true))), None);
+    let settle = refund_to_settle(&charge, Some(&ours(false)));
+    assert_eq!(settle, Some("re-refund:order:1"));
+    assert_eq!(refund_to_settle(&charge, None), None);
+
+    charge.refunds.push(refund("by-hand"));
+    let foreign = &refund_differences(&charge, Some(&ours(true)))[0];
+    assert_eq!(foreign.kind, "refund_not_recorded");
+    assert!(foreign.detail.contains("by-hand"));
+}
+
+#[test]
+fn a_capture_that_the_books_do_not_have_is_named() {
+    let ours = [
+        attempt(Status::Captured, Some("ch-1")),
+        attempt(Status::Captured, Some("ch-2")),
+    ];
+    let missing: Vec<Difference> = not_in_books(&[charge("ch-1")], &ours).collect();
+    assert_eq!(missing.len(), 1);
+    assert_eq!(missing[0].charge_id, "ch-2");
+}

@@ -1,0 +1,42 @@
+//! `GET /admin/payments?status=unknown&limit=`: what is open, the longest due first, with the reason,
+//! the number of tries and the next try.
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::Status;
+use crate::routes::{Error, Services};
+use crate::store::operator::{self, AttemptView};
+
+const ROWS_DEFAULT: u32 = 100;
+const ROWS_MAX: u32 = 1_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Filter {
+    status: Option<String>,
+    limit: Option<u32>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Body {
+    data: Vec<AttemptView>,
+}
+
+pub(super) async fn handle(
+    State(services): State<Services>,
+    filter: Result<Query<Filter>, QueryRejection>,
+) -> Result<Json<Body>, Error> {
+    let Query(filter) = filter.map_err(|_| Error::Query("Known: status and limit."))?;
+    let status = match filter.status.as_deref() {
+        None | Some("unknown") => Status::Unknown,
+        Some("pending") => Status::Pending,
+        Some(_) => return Err(Error::Query("Open payments are `unknown` or `pending`.")),
+    };
+    let limit = filter.limit.unwrap_or(ROWS_DEFAULT).clamp(1, ROWS_MAX);
+    let mut connection = services.pool.acquire().await?;
+    let data = operator::open(&mut connection, status, i64::from(limit)).await?;
+    Ok(Json(Body { data }))
+}

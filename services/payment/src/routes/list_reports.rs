@@ -1,0 +1,21 @@
+//! `GET /admin/reconciliations`: the latest reports, newest first.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+
+use crate::routes::{Error, Services};
+use crate::store::reconciliations::{self, Report};
+
+const REPORTS_MAX: i64 = 20;
+
+#[derive(Serialize)]
+pub(super) struct Body {
+    data: Vec<Report>,
+}
+
+pub(super) async fn handle(State(services): State<Services>) -> Result<Json<Body>, Error> {
+    let mut connection = services.pool.acquire().await?;
+    let data = reconciliations::latest(&mut connection, REPORTS_MAX).await?;
+    Ok(Json(Body { data }))
+}

@@ -1,0 +1,38 @@
+//! `POST /admin/reconciliations?all=true`: sweeps now, and answers with the report. To ask twice is
+//! harmless: a sweep finds done what another has done.
+
+use anyhow::anyhow;
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+
+use crate::reconciler::{self, Trigger};
+use crate::routes::{Error, Services};
+use crate::store::reconciliations::Report;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Scope {
+    /// The whole of the books, however old.
+    #[serde(default)]
+    all: bool,
+}
+
+pub(super) async fn handle(
+    State(services): State<Services>,
+    scope: Result<Query<Scope>, QueryRejection>,
+) -> Result<Json<Report>, Error> {
+    let Query(scope) = scope.map_err(|_| Error::Query("Known: all=true."))?;
+    // On a task of its own: a caller that hangs up does not cut the sweep short.
+    let sweep = tokio::spawn(async move {
+        let trigger = Trigger::Operator { all: scope.all };
+        services.reconciler.sweep(trigger).await
+    });
+    match sweep.await {
+        Ok(Ok(report)) => Ok(Json(report)),
+        Ok(Err(reconciler::Error::Busy)) => Err(Error::Reconciling),
+        Ok(Err(reconciler::Error::Failed(error))) => Err(Error::Sweep(error)),
+        Err(error) => Err(Error::Sweep(anyhow!(error))),
+    }
+}

@@ -1,0 +1,97 @@
+//! What an operator sees of attempts and refunds.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::Status;
+
+#[derive(Debug, Serialize)]
+pub struct AttemptView {
+    pub order_id: Uuid,
+    pub attempt: i32,
+    pub status: String,
+    pub amount: i64,
+    pub currency: String,
+    pub tries: i32,
+    /// Why the outcome is not known.
+    pub last_error: Option<String>,
+    /// When it is tried, or looked up, next; while somebody has it in hand, when the lease runs out.
+    pub next_try_at: Option<DateTime<Utc>>,
+    pub leased: bool,
+    pub charge_id: Option<String>,
+    pub decline_code: Option<String>,
+    /// Why fulfilment will not ship it.
+    pub refusal: Option<String>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct RefundView {
+    pub charge_id: String,
+    pub attempt: i32,
+    pub status: String,
+    pub amount: i64,
+    pub currency: String,
+    pub reason: String,
+    pub tries: i32,
+    pub last_error: Option<String>,
+    pub next_try_at: Option<DateTime<Utc>>,
+    pub refund_id: Option<String>,
+}
+
+pub async fn attempts_of(
+    connection: &mut PgConnection,
+    order_id: Uuid,
+) -> sqlx::Result<Vec<AttemptView>> {
+    sqlx::query_as!(
+        AttemptView,
+        r#"select order_id, attempt, status, amount, currency, tries, last_error,
+                  case when status in ('pending', 'unknown') then due_at end as next_try_at,
+                  lease_token is not null as "leased!", charge_id, decline_code, refusal,
+                  created_at, updated_at
+           from payments where order_id = $1 order by attempt"#,
+        order_id
+    )
+    .fetch_all(connection)
+    .await
+}
+
+/// Open attempts of this status, the longest due first.
+pub async fn open(
+    connection: &mut PgConnection,
+    status: Status,
+    limit: i64,
+) -> sqlx::Result<Vec<AttemptView>> {
+    sqlx::query_as!(
+        AttemptView,
+        r#"select order_id, attempt, status, amount, currency, tries, last_error,
+                  due_at as "next_try_at?", lease_token is not null as "leased!", charge_id,
+                  decline_code, refusal, created_at, updated_at
+           from payments
+           where status = $1 and status in ('pending', 'unknown')
+           order by due_at limit $2"#,
+        status.as_str(),
+        limit
+    )
+    .fetch_all(connection)
+    .await
+}
+
+pub async fn refunds_of(
+    connection: &mut PgConnection,
+    order_id: Uuid,
+) -> sqlx::Result<Vec<RefundView>> {
+    sqlx::query_as!(
+        RefundView,
+        "select charge_id, attempt, status, amount, currency, reason, tries, last_error,
+                case when status in ('pending', 'unknown') then due_at end as next_try_at,
+                refund_id
+         from refunds where order_id = $1 order by created_at",
+        order_id
+    )
+    .fetch_all(connection)
+    .await
+}

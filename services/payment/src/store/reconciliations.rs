@@ -1,0 +1,201 @@
+//! What the reconciler reads and writes.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::books::{Attempt, OurRefund};
+
+/// Keeps two sweeps apart; `"reco"` in ASCII.
+const LOCK: i64 = 0x7265_636f;
+
+/// A report as it stands in the table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub id: i64,
+    pub trigger: String,
+    pub started_at: DateTime<Utc>,
+    /// Absent while it goes on, and for good if it was interrupted.
+    pub finished_at: Option<DateTime<Utc>>,
+    pub pages: i32,
+    pub charges: i64,
+    pub attempts: i64,
+    pub young: i64,
+    pub settled: i64,
+    pub refunds_settled: i64,
+    pub refunds_opened: i64,
+    pub differing: i64,
+    pub differences: Value,
+}
+
+/// What one page adds to the report.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    pub charges: i64,
+    pub attempts: i64,
+    pub young: i64,
+    pub settled: i64,
+    pub refunds_settled: i64,
+    pub refunds_opened: i64,
+    pub differing: i64,
+    /// As many as the report has room for.
+    pub differences: Value,
+}
+
+/// Whether this session is now the only one that sweeps. The lock goes with the session.
+pub async fn try_lock(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(r#"select pg_try_advisory_lock($1) as "locked!""#, LOCK)
+        .fetch_one(connection)
+        .await
+}
+
+pub async fn begin(connection: &mut PgConnection, trigger: &str) -> sqlx::Result<i64> {
+    sqlx::query_scalar!(
+        "insert into reconciliations (trigger) values ($1) returning id",
+        trigger
+    )
+    .fetch_one(connection)
+    .await
+}
+
+/// Adds a page, in the transaction of what the page did.
+pub async fn add(connection: &mut PgConnection, id: i64, tally: &Tally) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update reconciliations
+         set pages = pages + 1, charges = charges + $2, attempts = attempts + $3,
+             young = young + $4, settled = settled + $5, refunds_settled = refunds_settled + $6,
+             refunds_opened = refunds_opened + $7, differing = differing + $8,
+             differences = differences || $9
+         where id = $1",
+        id,
+        tally.charges,
+        tally.attempts,
+        tally.young,
+        tally.settled,
+        tally.refunds_settled,
+        tally.refunds_opened,
+        tally.differing,
+        tally.differences,
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+pub async fn finish(connection: &mut PgConnection, id: i64) -> sqlx::Result<Report> {
+    sqlx::query_as!(
+        Report,
+        "update reconciliations set finished_at = now() where id = $1
+         returning id, trigger, started_at, finished_at, pages, charges, attempts, young, settled,
+                   refunds_settled, refunds_opened, differing, differences",
+        id
+    )
+    .fetch_one(connection)
+    .await
+}
+
+/// The newest reports first.
+pub async fn latest(connection: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<Report>> {
+    sqlx::query_as!(
+        Report,
+        "select id, trigger, started_at, finished_at, pages, charges, attempts, young, settled,
+                refunds_settled, refunds_opened, differing, differences
+         from reconciliations order by id desc limit $1",
+        limit
+    )
+    .fetch_all(connection)
+    .await
+}
+
+struct Row {
+    order_id: Uuid,
+    attempt: i32,
+    status: String,
+    amount: i64,
+    currency: String,
+    charge_id: Option<String>,
+}
+
+impl Row {
+    fn read(self) -> anyhow::Result<Attempt> {
+        Ok(Attempt {
+            order_id: self.order_id,
+            attempt: self.attempt,
+            status: self.status.parse()?,
+            amount: self.amount,
+            currency: self.currency,
+            charge_id: self.charge_id,
+        })
+    }
+}
+
+/// The attempts that these keys name.
+pub async fn attempts(
+    connection: &mut PgConnection,
+    order_ids: &[Uuid],
+    attempts: &[i32],
+) -> anyhow::Result<Vec<Attempt>> {
+    let rows = sqlx::query_as!(
+        Row,
+        "select order_id, attempt, status, amount, currency, charge_id from payments
+         where (order_id, attempt) in (select * from unnest($1::uuid[], $2::integer[]))",
+        order_ids,
+        attempts
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(Row::read).collect()
+}
+
+/// Captured attempts with a charge from behind `after` up to `last`, old enough to be in the books.
+/// `None`: to the end.
+pub async fn captured(
+    connection: &mut PgConnection,
+    after: &str,
+    last: Option<&str>,
+    grace: Duration,
+    limit: i64,
+) -> anyhow::Result<Vec<Attempt>> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select order_id, attempt, status, amount, currency, charge_id from payments
+           where charge_id collate "C" > $1
+             and ($2::text is null or charge_id collate "C" <= $2)
+             and status = 'captured' and updated_at <= now() - make_interval(secs => $3)
+           order by charge_id collate "C"
+           limit $4"#,
+        after,
+        last,
+        grace.as_secs_f64(),
+        limit
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(Row::read).collect()
+}
+
+/// Our refunds of these charges, by charge.
+pub async fn refunds(
+    connection: &mut PgConnection,
+    charge_ids: &[&str],
+) -> sqlx::Result<Vec<(String, OurRefund)>> {
+    let rows = sqlx::query!(
+        "select charge_id, key, status = 'refunded' as \"refunded!\" from refunds
+         where charge_id = any($1)",
+        charge_ids as &[&str]
+    )
+    .fetch_all(connection)
+    .await?;
+    let refunds = rows.into_iter().map(|row| {
+        let refund = OurRefund {
+            key: row.key,
+            refunded: row.refunded,
+        };
+        (row.charge_id, refund)
+    });
+    Ok(refunds.collect())
+}
