@@ -6,7 +6,6 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::TimeDelta;
 use service_kit::crash;
@@ -46,10 +45,9 @@ pub struct Clerk {
 
 /// The desk, and the clerks that must [`Clerk::run`] behind it. The window is how long a key is
 /// remembered.
-pub fn hire(pool: &PgPool, window: Duration) -> (Desk, Vec<Clerk>) {
+pub fn hire(pool: &PgPool, window: TimeDelta) -> (Desk, Vec<Clerk>) {
     let (sender, receiver) = mpsc::channel(QUEUE_MAX);
     let receiver = Arc::new(Mutex::new(receiver));
-    let window = TimeDelta::from_std(window).unwrap_or(TimeDelta::MAX);
     let clerk = || Clerk {
         queue: Arc::clone(&receiver),
         pool: pool.clone(),
@@ -103,7 +101,7 @@ impl Clerk {
             tracing::error!(
                 error,
                 entries = entries.len(),
-                "charges could not be recorded"
+                "requests could not be recorded"
             );
         }
         for (entry, reply) in entries.iter().zip(replies) {

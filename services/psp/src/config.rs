@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// The mock payment provider.
@@ -56,8 +57,8 @@ pub struct Charging {
 }
 
 impl Charging {
-    pub fn key_window(&self) -> Duration {
-        Duration::from_secs(u64::from(self.psp_key_window_seconds))
+    pub fn key_window(&self) -> TimeDelta {
+        TimeDelta::seconds(i64::from(self.psp_key_window_seconds))
     }
 
     pub fn slow(&self) -> Duration {

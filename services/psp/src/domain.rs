@@ -2,7 +2,11 @@
 //! hits, and what is answered.
 
 pub mod answer;
+pub mod cancellation;
 pub mod charge;
+pub mod clock;
 pub mod fault;
 pub mod method;
+pub mod operation;
+pub mod refund;
 pub mod request;

@@ -19,10 +19,14 @@ pub enum Error {
     Fault(#[from] fault::Invalid),
     #[error("{0}")]
     Malformed(String),
-    #[error("ask with exactly one of key and reference")]
-    Query,
+    #[error("ask with exactly one of {0}")]
+    Query(&'static str),
     #[error("there is no such object")]
     NotFound,
+    #[error("there is no such charge")]
+    NoSuchCharge,
+    #[error("a refund cannot be larger than its charge")]
+    RefundTooLarge,
     #[error("this key was used with another request")]
     KeyReused,
     #[error("the first request with this key is still being processed")]
@@ -40,14 +44,14 @@ pub enum Error {
 impl Error {
     fn status(&self) -> StatusCode {
         match self {
-            Self::Request(request::Invalid::Key | request::Invalid::Json) | Self::Query => {
+            Self::Request(request::Invalid::Key | request::Invalid::Json) | Self::Query(_) => {
                 StatusCode::BAD_REQUEST
             }
             Self::Request(request::Invalid::Body(_)) | Self::Fault(_) | Self::Malformed(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            Self::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::KeyReused | Self::RefundTooLarge => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::NotFound | Self::NoSuchCharge => StatusCode::NOT_FOUND,
             Self::KeyInFlight | Self::BoardFull => StatusCode::CONFLICT,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal | Self::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -61,8 +65,10 @@ impl Error {
             Self::Request(request::Invalid::Body(_))
             | Self::Fault(_)
             | Self::Malformed(_)
-            | Self::Query => "invalid_request",
+            | Self::Query(_) => "invalid_request",
             Self::NotFound => "not_found",
+            Self::NoSuchCharge => "no_such_charge",
+            Self::RefundTooLarge => "refund_too_large",
             Self::KeyReused => "idempotency_key_reused",
             Self::KeyInFlight => "idempotency_key_in_flight",
             Self::BoardFull => "too_many_faults",

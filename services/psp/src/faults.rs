@@ -13,7 +13,7 @@ pub const FAULTS_MAX: usize = 1_000;
 #[derive(Debug, Default)]
 pub struct Faults {
     board: Mutex<Board>,
-    /// Spares the lock on every charge while nothing can strike.
+    /// Spares the lock on every request while nothing can strike.
     armed: AtomicBool,
 }
 

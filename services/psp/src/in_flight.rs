@@ -29,6 +29,11 @@ impl InFlight {
         })
     }
 
+    /// Whether somebody works on the key.
+    pub fn contains(&self, key: &str) -> bool {
+        self.keys().contains(key)
+    }
+
     fn keys(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
         // A set of strings is never half changed, so a panic elsewhere does not spoil it.
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
@@ -53,7 +58,9 @@ mod tests {
         assert!(claim.is_some());
         assert!(registry.claim(&key).is_none());
         assert!(registry.claim(&Arc::from("other")).is_some());
+        assert!(registry.contains("k") && !registry.contains("other"));
         drop(claim);
+        assert!(!registry.contains("k"));
         assert!(registry.claim(&key).is_some());
     }
 }

@@ -1,19 +1,23 @@
 //! The table of routes.
 
 mod clear_faults;
+mod create_cancellation;
 mod create_charge;
 mod create_fault;
+mod create_refund;
 mod get_charge;
 mod list_charges;
 mod list_faults;
 mod list_ledger;
+mod list_refunds;
+mod reply;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{delete, get, post};
 
-use crate::charging::Provider;
+use crate::provider::Provider;
 
 #[rustfmt::skip]
 pub fn table(provider: Arc<Provider>) -> Router {
@@ -21,6 +25,8 @@ pub fn table(provider: Arc<Provider>) -> Router {
     let routes = Router::new()
         .route("/v1/charges", post(create_charge::handle).get(list_charges::handle))
         .route("/v1/charges/{id}", get(get_charge::handle))
+        .route("/v1/refunds", post(create_refund::handle).get(list_refunds::handle))
+        .route("/v1/cancellations", post(create_cancellation::handle))
         .route("/v1/ledger", get(list_ledger::handle))
         .route("/admin/faults", post(create_fault::handle).get(list_faults::handle).delete(clear_faults::all))
         .route("/admin/faults/{id}", delete(clear_faults::one))

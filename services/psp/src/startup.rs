@@ -10,10 +10,10 @@ use service_kit::{Workers, database, migration};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::charging::Provider;
 use crate::clerks::{self, Clerk};
 use crate::config::{Config, Migration};
 use crate::line::{Line, Lines};
+use crate::provider::Provider;
 use crate::routes;
 
 const NAME: &str = "psp";
@@ -50,15 +50,15 @@ impl Application {
         self.address.port()
     }
 
-    /// Serves until shutdown; then open requests, and charges whose caller has gone, may finish.
-    /// What takes longer than the drain time is dropped uncharged and unstored.
+    /// Serves until shutdown; then open requests, and those whose caller has gone, may finish.
+    /// What takes longer than the drain time is dropped, undone and unstored.
     pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         tracing::info!(address = %self.address, "mock provider is up");
         let mut workers = Workers::new(shutdown);
         let server = serve(self.lines, self.router, workers.shutdown());
         workers.spawn("http", server);
         let shutdown = workers.shutdown();
-        workers.spawn("charges", async move {
+        workers.spawn("requests", async move {
             shutdown.cancelled().await;
             self.provider.close().await;
             Ok(())

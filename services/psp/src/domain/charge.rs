@@ -1,13 +1,11 @@
 //! A charge as it stands in the books and as callers see it.
 
-use chrono::{DateTime, SubsecRound as _, Utc};
+use chrono::{DateTime, Utc};
+use money::Money;
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::domain::request::Request;
-
-/// Digits of a second that Postgres keeps.
-const TIMESTAMP_DIGITS: u16 = 6;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Charge {
@@ -22,21 +20,21 @@ pub struct Charge {
 }
 
 impl Charge {
-    pub fn capture(request: &Request, now: DateTime<Utc>) -> Self {
+    pub fn capture(
+        request: &Request,
+        amount: Money,
+        payment_method: &str,
+        now: DateTime<Utc>,
+    ) -> Self {
         Self {
             id: Uuid::now_v7(),
             status: "captured".to_owned(),
             reference: request.reference.clone(),
-            amount: request.amount.amount(),
-            currency: request.amount.currency().to_string(),
-            payment_method: request.payment_method.clone(),
+            amount: amount.amount(),
+            currency: amount.currency().to_string(),
+            payment_method: payment_method.to_owned(),
             idempotency_key: request.key.to_string(),
             created_at: now,
         }
     }
-}
-
-/// The time, as exact as the database can give it back: a charge read later must look the same.
-pub fn now() -> DateTime<Utc> {
-    Utc::now().trunc_subsecs(TIMESTAMP_DIGITS)
 }

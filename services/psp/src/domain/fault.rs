@@ -31,7 +31,7 @@ pub struct Fault {
     /// How likely it strikes, from 0 to 1.
     #[serde(default = "always")]
     pub probability: f64,
-    /// Only charges with this reference; without it, every charge.
+    /// Only requests with this reference; without it, every request that comes by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
 }
@@ -45,6 +45,14 @@ pub enum Point {
     DuringCharge,
     /// Charge and answer are committed, the reply is not sent.
     AfterCharge,
+    /// The same three for a refund.
+    BeforeRefund,
+    DuringRefund,
+    AfterRefund,
+    /// At the door: the key that is to be burnt is as it was.
+    BeforeCancel,
+    /// The key is burnt, or was found charged; the reply is not sent.
+    AfterCancel,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

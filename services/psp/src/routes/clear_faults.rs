@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 
 use crate::Error;
-use crate::charging::Provider;
+use crate::provider::Provider;
 
 pub(super) async fn all(State(provider): State<Arc<Provider>>) -> StatusCode {
     provider.faults.clear();

@@ -8,9 +8,9 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 
 use crate::Error;
-use crate::charging::Provider;
 use crate::domain::fault::Fault;
 use crate::faults::Armed;
+use crate::provider::Provider;
 
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,

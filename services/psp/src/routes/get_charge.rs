@@ -7,8 +7,8 @@ use axum::extract::{Path, State};
 use uuid::Uuid;
 
 use crate::Error;
-use crate::charging::Provider;
 use crate::domain::charge::Charge;
+use crate::provider::Provider;
 use crate::store::charges;
 
 pub(super) async fn handle(

@@ -1,5 +1,6 @@
 //! `GET /v1/charges?key=` or `?reference=`: what became of a request whose answer was lost. An
-//! empty list is the provider's word that no such charge exists.
+//! empty list is the provider's word that no such charge exists; while a charge under the key is
+//! being made it gives no word at all.
 
 use std::sync::Arc;
 
@@ -8,8 +9,8 @@ use axum::extract::{Query, State};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::charging::Provider;
 use crate::domain::charge::Charge;
+use crate::provider::Provider;
 use crate::store::charges;
 
 #[derive(Deserialize)]
@@ -30,9 +31,17 @@ pub(super) async fn handle(
 ) -> Result<Json<List>, Error> {
     let mut connection = provider.pool.acquire().await?;
     let data = match (filter.key, filter.reference) {
-        (Some(key), None) => charges::by_key(&mut connection, &key).await?,
+        (Some(key), None) => {
+            // Before the books are read: a charge that ends in between is then in them.
+            let in_flight = provider.is_in_flight(&key);
+            let found = charges::by_key(&mut connection, &key).await?;
+            if found.is_empty() && in_flight {
+                return Err(Error::KeyInFlight);
+            }
+            found
+        }
         (None, Some(reference)) => charges::by_reference(&mut connection, &reference).await?,
-        _ => return Err(Error::Query),
+        _ => return Err(Error::Query("key and reference")),
     };
     Ok(Json(List { data }))
 }

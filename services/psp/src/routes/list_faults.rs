@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 
-use crate::charging::Provider;
 use crate::faults::Armed;
+use crate::provider::Provider;
 
 #[derive(Serialize)]
 pub(super) struct List {

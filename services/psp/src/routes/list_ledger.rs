@@ -1,19 +1,23 @@
-//! `GET /v1/ledger?after=&limit=`: all charges, oldest first, page by page.
+//! `GET /v1/ledger?after=&limit=`: all charges, oldest first, page by page, each with what was given
+//! back of it.
 //!
 //! Ids are given out just before the commit, so at the very end a row may appear before one that is
 //! already listed. Who follows the ledger's tip starts again a statement's time-out earlier.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Query, State};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::Error;
-use crate::charging::Provider;
 use crate::domain::charge::Charge;
-use crate::store::charges;
+use crate::domain::refund::Refund;
+use crate::provider::Provider;
+use crate::store::{charges, refunds};
 
 /// Largest page; a larger limit is cut down to it.
 const PAGE_ROWS_MAX: u32 = 1_000;
@@ -28,9 +32,25 @@ pub(super) struct Cursor {
 
 #[derive(Serialize)]
 pub(super) struct Page {
-    data: Vec<Charge>,
+    data: Vec<Entry>,
     /// The next `after`; absent on the last page.
     next: Option<Uuid>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    #[serde(flatten)]
+    charge: Charge,
+    refunds: Vec<GivenBack>,
+}
+
+/// A refund without what its charge says already.
+#[derive(Serialize)]
+struct GivenBack {
+    id: Uuid,
+    idempotency_key: String,
+    amount: i64,
+    created_at: DateTime<Utc>,
 }
 
 pub(super) async fn handle(
@@ -44,9 +64,39 @@ pub(super) async fn handle(
     let mut connection = provider.pool.acquire().await?;
     // One row more than asked for tells whether there is a next page.
     let after = cursor.after.unwrap_or(Uuid::nil());
-    let mut data = charges::page(&mut connection, after, i64::from(limit) + 1).await?;
-    let has_more = data.len() > limit as usize;
-    data.truncate(limit as usize);
-    let next = data.last().filter(|_| has_more).map(|charge| charge.id);
-    Ok(Json(Page { data, next }))
+    let mut charges = charges::page(&mut connection, after, i64::from(limit) + 1).await?;
+    let has_more = charges.len() > limit as usize;
+    charges.truncate(limit as usize);
+    let ids: Vec<Uuid> = charges.iter().map(|charge| charge.id).collect();
+    let refunds = refunds::of_charges(&mut connection, &ids).await?;
+    Ok(Json(Page {
+        data: entries(charges, refunds),
+        next: ids.last().copied().filter(|_| has_more),
+    }))
+}
+
+fn entries(charges: Vec<Charge>, refunds: Vec<Refund>) -> Vec<Entry> {
+    let mut by_charge: HashMap<Uuid, Vec<GivenBack>> = HashMap::new();
+    for refund in refunds {
+        let of_charge = by_charge.entry(refund.charge_id).or_default();
+        of_charge.push(refund.into());
+    }
+    charges
+        .into_iter()
+        .map(|charge| Entry {
+            refunds: by_charge.remove(&charge.id).unwrap_or_default(),
+            charge,
+        })
+        .collect()
+}
+
+impl From<Refund> for GivenBack {
+    fn from(refund: Refund) -> Self {
+        Self {
+            id: refund.id,
+            idempotency_key: refund.idempotency_key,
+            amount: refund.amount,
+            created_at: refund.created_at,
+        }
+    }
 }

@@ -1,12 +1,10 @@
-//! Reading the books.
+//! Reading what was taken.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::charge::Charge;
-
-/// Most charges that one lookup returns. More than one is already somebody's mistake.
-pub const LOOKUP_ROWS_MAX: i64 = 100;
+use crate::store::LOOKUP_ROWS_MAX;
 
 pub async fn by_id(connection: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Charge>> {
     sqlx::query_as!(

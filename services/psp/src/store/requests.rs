@@ -1,4 +1,6 @@
-//! Keys and their answers, written together with the charges that they stand for.
+//! Keys and their answers, written together with the charges and refunds that they stand for.
+
+mod columns;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,15 +10,28 @@ use sqlx::PgConnection;
 
 use crate::domain::answer::Answer;
 use crate::domain::charge::Charge;
+use crate::domain::operation::Operation;
+use crate::domain::refund::Refund;
+use crate::store::requests::columns::Columns;
 
-/// What is to be remembered of one request, and charged for it.
+/// What is to be remembered of one request, and done for it.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub key: Arc<str>,
+    pub operation: Operation,
     pub fingerprint: [u8; 32],
     pub answer: Answer,
-    pub charge: Option<Charge>,
+    pub effect: Effect,
     pub created_at: DateTime<Utc>,
+}
+
+/// The money that a request moves.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    Charge(Charge),
+    Refund(Refund),
+    /// A decline, or a failure that is kept.
+    Nothing,
 }
 
 /// By key, what became of each entry.
@@ -25,7 +40,7 @@ pub type Outcomes = HashMap<String, Recorded>;
 /// What became of an [`Entry`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// The key was free: answer and charge are in the books.
+    /// The key was free: answer and effect are in the books.
     New,
     /// The key had an answer already. Nothing was written.
     Found(Stored),
@@ -35,6 +50,8 @@ pub enum Recorded {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
+    /// The key was cancelled: its answer is for every charge, whatever its fingerprint.
+    pub is_burnt: bool,
     pub fingerprint: Vec<u8>,
     pub answer: Answer,
 }
@@ -46,16 +63,17 @@ pub async fn find(
     now: DateTime<Utc>,
 ) -> sqlx::Result<Option<Stored>> {
     let row = sqlx::query!(
-        "select fingerprint, status, body from requests where key = $1 and expires_at > $2",
+        r#"select operation = 'cancellation' as "is_burnt!", fingerprint, status, body
+           from requests where key = $1 and expires_at > $2"#,
         key,
         now,
     )
     .fetch_optional(connection)
     .await?;
-    Ok(row.map(|row| stored(row.fingerprint, row.status, row.body)))
+    Ok(row.map(|row| stored(row.is_burnt, row.fingerprint, row.status, row.body)))
 }
 
-/// Claims the keys, charges and keeps the answers in one statement and so in one commit: whatever
+/// Claims the keys, moves the money and keeps the answers in one statement and so in one commit: whatever
 /// dies, each entry is there as a whole or not at all. Keys within a batch must differ.
 ///
 /// The lookup of an existing answer is lateral with a limit, so that it is planned as one probe of
@@ -71,24 +89,25 @@ pub async fn record(
         Row,
         r#"
         with entry as (
-            select key, fingerprint, status, body, created_at, expires_at,
-                   charge_id, reference, amount, currency, payment_method
-            from unnest($1::text[], $2::bytea[], $3::smallint[], $4::text[], $5::timestamptz[],
-                        $6::timestamptz[], $7::uuid[], $8::text[], $9::bigint[], $10::text[],
-                        $11::text[])
-                as entry (key, fingerprint, status, body, created_at, expires_at,
-                          charge_id, reference, amount, currency, payment_method)
+            select key, operation, fingerprint, status, body, created_at, expires_at,
+                   charge_id, refund_id, refunded_id, reference, amount, currency, payment_method
+            from unnest($1::text[], $2::text[], $3::bytea[], $4::smallint[], $5::text[],
+                        $6::timestamptz[], $7::timestamptz[], $8::uuid[], $9::uuid[], $10::uuid[],
+                        $11::text[], $12::bigint[], $13::text[], $14::text[])
+                as entry (key, operation, fingerprint, status, body, created_at, expires_at,
+                          charge_id, refund_id, refunded_id, reference, amount, currency,
+                          payment_method)
         ), claimed as (
             insert into requests as present
-                (key, fingerprint, status, body, charge_id, created_at, expires_at)
-            select key, fingerprint, status, body, charge_id, created_at, expires_at
+                (key, operation, fingerprint, status, body, charge_id, created_at, expires_at)
+            select key, operation, fingerprint, status, body, charge_id, created_at, expires_at
             from entry
             -- Two processes with overlapping batches lock in the same order.
             order by key
             on conflict (key) do update
-            set fingerprint = excluded.fingerprint, status = excluded.status, body = excluded.body,
-                charge_id = excluded.charge_id, created_at = excluded.created_at,
-                expires_at = excluded.expires_at
+            set operation = excluded.operation, fingerprint = excluded.fingerprint,
+                status = excluded.status, body = excluded.body, charge_id = excluded.charge_id,
+                created_at = excluded.created_at, expires_at = excluded.expires_at
             where present.expires_at <= excluded.created_at
             returning key
         ), charged as (
@@ -99,24 +118,36 @@ pub async fn record(
                    entry.payment_method, 'captured', entry.created_at
             from entry join claimed on claimed.key = entry.key
             where entry.charge_id is not null
+        ), refunded as (
+            insert into refunds
+                (id, charge_id, idempotency_key, reference, amount, currency, status, created_at)
+            select entry.refund_id, entry.refunded_id, entry.key, entry.reference, entry.amount,
+                   entry.currency, 'refunded', entry.created_at
+            from entry join claimed on claimed.key = entry.key
+            where entry.refund_id is not null
         )
         select entry.key as "key!", claimed.key is not null as "is_new!",
-               found.fingerprint as "fingerprint?", found.status as "status?", found.body as "body?"
+               found.is_burnt as "is_burnt?", found.fingerprint as "fingerprint?",
+               found.status as "status?", found.body as "body?"
         from entry
         left join claimed on claimed.key = entry.key
         left join lateral (
-            select fingerprint, status, body from requests
+            select operation = 'cancellation' as is_burnt, fingerprint, status, body
+            from requests
             where requests.key = entry.key and claimed.key is null
             limit 1
         ) found on true
         "#,
         &columns.key as _,
+        &columns.operation as _,
         &columns.fingerprint as _,
         &columns.status,
         &columns.body as _,
         &columns.created_at,
         &columns.expires_at,
         &columns.charge_id as _,
+        &columns.refund_id as _,
+        &columns.refunded_id as _,
         &columns.reference as _,
         &columns.amount as _,
         &columns.currency as _,
@@ -130,6 +161,7 @@ pub async fn record(
 struct Row {
     key: String,
     is_new: bool,
+    is_burnt: Option<bool>,
     fingerprint: Option<Vec<u8>>,
     status: Option<i16>,
     body: Option<String>,
@@ -137,10 +169,11 @@ struct Row {
 
 impl Row {
     fn outcome(self) -> (String, Recorded) {
-        let recorded = match (self.is_new, self.fingerprint, self.status, self.body) {
-            (true, ..) => Recorded::New,
-            (false, Some(fingerprint), Some(status), Some(body)) => {
-                Recorded::Found(stored(fingerprint, status, body))
+        let found = (self.is_burnt, self.fingerprint, self.status, self.body);
+        let recorded = match (self.is_new, found) {
+            (true, _) => Recorded::New,
+            (false, (Some(is_burnt), Some(fingerprint), Some(status), Some(body))) => {
+                Recorded::Found(stored(is_burnt, fingerprint, status, body))
             }
             _ => Recorded::Contended,
         };
@@ -148,56 +181,11 @@ impl Row {
     }
 }
 
-fn stored(fingerprint: Vec<u8>, status: i16, body: String) -> Stored {
+fn stored(is_burnt: bool, fingerprint: Vec<u8>, status: i16, body: String) -> Stored {
     let status = u16::try_from(status).unwrap_or_default();
     Stored {
+        is_burnt,
         fingerprint,
         answer: Answer { status, body },
-    }
-}
-
-/// Entries turned on their side: one array per column is one parameter, whatever the batch's size,
-/// so one prepared statement serves all.
-#[derive(Default)]
-struct Columns<'a> {
-    key: Vec<&'a str>,
-    fingerprint: Vec<&'a [u8]>,
-    status: Vec<i16>,
-    body: Vec<&'a str>,
-    created_at: Vec<DateTime<Utc>>,
-    expires_at: Vec<DateTime<Utc>>,
-    charge_id: Vec<Option<uuid::Uuid>>,
-    reference: Vec<Option<&'a str>>,
-    amount: Vec<Option<i64>>,
-    currency: Vec<Option<&'a str>>,
-    payment_method: Vec<Option<&'a str>>,
-}
-
-impl<'a> Columns<'a> {
-    fn of(entries: &'a [Entry], window: TimeDelta) -> Self {
-        let mut columns = Self::default();
-        for entry in entries {
-            let charge = entry.charge.as_ref();
-            columns.key.push(&entry.key);
-            columns.fingerprint.push(&entry.fingerprint);
-            columns
-                .status
-                .push(i16::try_from(entry.answer.status).unwrap_or(i16::MAX));
-            columns.body.push(&entry.answer.body);
-            columns.created_at.push(entry.created_at);
-            columns.expires_at.push(entry.created_at + window);
-            columns.charge_id.push(charge.map(|charge| charge.id));
-            columns
-                .reference
-                .push(charge.map(|charge| charge.reference.as_str()));
-            columns.amount.push(charge.map(|charge| charge.amount));
-            columns
-                .currency
-                .push(charge.map(|charge| charge.currency.as_str()));
-            columns
-                .payment_method
-                .push(charge.map(|charge| charge.payment_method.as_str()));
-        }
-        columns
     }
 }

@@ -1,10 +1,10 @@
 //! Reading the books over HTTP.
 
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::server::{Server, order, paid_with};
+use crate::server::{Server, giving_back, order, paid_with};
 
 fn ids(list: &Value) -> Vec<&str> {
     let data = list["data"].as_array().unwrap();
@@ -22,7 +22,7 @@ async fn a_charge_is_found_by_key_by_reference_and_by_id_as_it_was_answered() {
     assert_eq!(server.get(&format!("/v1/charges/{id}")).await, charge);
     for query in ["key=k-1", "reference=o-1"] {
         let list = server.get(&format!("/v1/charges?{query}")).await;
-        assert_eq!(list["data"], serde_json::json!([charge]), "{query}");
+        assert_eq!(list["data"], json!([charge]), "{query}");
     }
 }
 
@@ -63,12 +63,54 @@ async fn the_ledger_lists_every_charge_once_page_by_page() {
 }
 
 #[tokio::test]
+async fn the_ledger_shows_with_each_charge_what_was_given_back_of_it() {
+    let server = Server::start().await;
+    let mut charges = Vec::new();
+    for n in 0..3 {
+        let (key, body) = (format!("k-{n}"), order(&format!("o-{n}")));
+        charges.push(server.charge(&key, &body).await.json());
+    }
+    let mut refunds = Vec::new();
+    for (key, n) in [("back-1", 1), ("back-2", 1), ("back-3", 2)] {
+        let refund = server.refund(key, &giving_back(&charges[n])).await.json();
+        let [id, amount, at] = ["id", "amount", "created_at"].map(|field| &refund[field]);
+        refunds.push(json!({"id": id, "idempotency_key": key, "amount": amount, "created_at": at}));
+    }
+    charges[0]["refunds"] = json!([]);
+    charges[1]["refunds"] = json!(refunds[..2]);
+    charges[2]["refunds"] = json!(refunds[2..]);
+    assert_eq!(server.get("/v1/ledger").await["data"], json!(charges));
+}
+
+#[tokio::test]
+async fn a_refund_is_found_by_key_by_reference_and_by_charge_as_it_was_answered() {
+    let server = Server::start().await;
+    let charge = server.charge("k-1", &order("o-1")).await.json();
+    let other = server.charge("k-2", &order("o-2")).await.json();
+    let refund = server.refund("back-1", &giving_back(&charge)).await.json();
+    server.refund("back-2", &giving_back(&other)).await;
+    let id = charge["id"].as_str().unwrap();
+    for query in ["key=back-1", "reference=o-1", &format!("charge_id={id}")] {
+        let list = server.get(&format!("/v1/refunds?{query}")).await;
+        assert_eq!(list["data"], json!([refund]), "{query}");
+    }
+    let nothing = Uuid::new_v4();
+    for query in ["key=k-1", "reference=o", &format!("charge_id={nothing}")] {
+        let list = server.get(&format!("/v1/refunds?{query}")).await;
+        assert!(ids(&list).is_empty(), "{query}");
+    }
+}
+
+#[tokio::test]
 async fn lookups_that_name_nothing_or_too_much_are_refused() {
     let server = Server::start().await;
     for path in [
         "/v1/charges",
         "/v1/charges?key=a&reference=b",
         "/v1/charges?kee=a",
+        "/v1/refunds",
+        "/v1/refunds?key=a&reference=b",
+        "/v1/refunds?charge_id=nonsense",
     ] {
         assert_eq!(
             server.call(Method::GET, path, None).await.status,

@@ -8,11 +8,15 @@
 
 mod answer;
 mod bad_input;
+mod cancel_races;
+mod cancellations;
 mod charges;
 mod fault_board;
 mod fault_points;
 mod hang_up;
 mod lookups;
+mod refund_faults;
+mod refunds;
 mod replays;
 mod server;
 mod stored_5xx;

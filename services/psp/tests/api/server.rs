@@ -23,6 +23,7 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     pub(crate) books: PgPool,
     pub(crate) http: reqwest::Client,
+    database_url: String,
     shutdown: CancellationToken,
 }
 
@@ -38,6 +39,15 @@ impl Server {
             database_url: database_url.clone(),
         };
         migrate(migration).await.unwrap();
+        Self::on(database_url, flags).await
+    }
+
+    /// Another provider over the same books, which knows nothing of what the first has in flight.
+    pub(crate) async fn start_beside(&self) -> Self {
+        Self::on(self.database_url.clone(), &[]).await
+    }
+
+    async fn on(database_url: String, flags: &[&str]) -> Self {
         let fixed = [
             "psp",
             "serve",
@@ -64,6 +74,7 @@ impl Server {
             port,
             books,
             http: reqwest::Client::new(),
+            database_url,
             shutdown,
         }
     }
@@ -73,13 +84,36 @@ impl Server {
     }
 
     pub(crate) async fn try_charge(&self, key: &str, body: &Value) -> reqwest::Result<Answer> {
-        let request = self.http.post(format!("{}/v1/charges", self.url));
+        self.try_post("/v1/charges", key, body).await
+    }
+
+    pub(crate) async fn refund(&self, key: &str, body: &Value) -> Answer {
+        self.try_refund(key, body).await.unwrap()
+    }
+
+    pub(crate) async fn try_refund(&self, key: &str, body: &Value) -> reqwest::Result<Answer> {
+        self.try_post("/v1/refunds", key, body).await
+    }
+
+    async fn try_post(&self, path: &str, key: &str, body: &Value) -> reqwest::Result<Answer> {
+        let request = self.http.post(format!("{}{path}", self.url));
         let response = request
             .header("idempotency-key", key)
             .json(body)
             .send()
             .await?;
         Answer::read(response).await
+    }
+
+    /// Asks that the key shall never charge.
+    pub(crate) async fn cancel(&self, key: &str) -> Answer {
+        self.try_cancel(key).await.unwrap()
+    }
+
+    pub(crate) async fn try_cancel(&self, key: &str) -> reqwest::Result<Answer> {
+        let request = self.http.post(format!("{}/v1/cancellations", self.url));
+        let body = json!({"key": key, "reference": "o-1"});
+        Answer::read(request.json(&body).send().await?).await
     }
 
     /// Sends a charge, and hangs up as soon as the one fault on the board has struck it.
@@ -125,6 +159,11 @@ impl Server {
         self.count("charges").await
     }
 
+    /// Refunds, in the provider's own books.
+    pub(crate) async fn refunded(&self) -> i64 {
+        self.count("refunds").await
+    }
+
     /// Keys that have an answer.
     pub(crate) async fn stored(&self) -> i64 {
         self.count("requests").await
@@ -157,6 +196,15 @@ pub(crate) fn paid_with(reference: &str, payment_method: &str) -> Value {
         "amount": 5000,
         "currency": "USD",
         "payment_method": payment_method,
+    })
+}
+
+/// The request that gives all of a charge back.
+pub(crate) fn giving_back(charge: &Value) -> Value {
+    json!({
+        "charge_id": charge["id"],
+        "amount": charge["amount"],
+        "reference": charge["reference"],
     })
 }
 

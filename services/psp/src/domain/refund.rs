@@ -1,0 +1,36 @@
+//! A refund as it stands in the books and as callers see it.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::domain::charge::Charge;
+use crate::domain::request::Request;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refund {
+    pub id: Uuid,
+    pub status: String,
+    pub charge_id: Uuid,
+    pub reference: String,
+    pub amount: i64,
+    pub currency: String,
+    pub idempotency_key: String,
+    pub created_at: DateTime<Utc>,
+}
+
+impl Refund {
+    /// Money goes back in the currency in which it was taken.
+    pub fn of(charge: &Charge, request: &Request, amount: i64, now: DateTime<Utc>) -> Self {
+        Self {
+            id: Uuid::now_v7(),
+            status: "refunded".to_owned(),
+            charge_id: charge.id,
+            reference: request.reference.clone(),
+            amount,
+            currency: charge.currency.clone(),
+            idempotency_key: request.key.to_string(),
+            created_at: now,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A request for a charge.
+
+use std::collections::BTreeMap;
+
+use money::{Currency, Money};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::{Ask, Invalid, PAYMENT_METHOD_LEN_MAX, REFERENCE_LEN_MAX, Request, key, read, require};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body {
+    reference: String,
+    amount: i64,
+    currency: Currency,
+    payment_method: String,
+    /// The caller's own notes: part of what makes two requests equal, and not kept.
+    #[serde(default)]
+    metadata: BTreeMap<String, Value>,
+}
+
+impl Request {
+    pub fn charge(header: Option<&[u8]>, body: &[u8]) -> Result<Self, Invalid> {
+        let key = key(header)?;
+        let body: Body = read(body)?;
+        require("reference", &body.reference, REFERENCE_LEN_MAX)?;
+        require(
+            "payment_method",
+            &body.payment_method,
+            PAYMENT_METHOD_LEN_MAX,
+        )?;
+        if body.amount == 0 {
+            return Err(Invalid::Body("the amount must be above zero".to_owned()));
+        }
+        let amount = Money::new(body.amount, body.currency)
+            .map_err(|error| Invalid::Body(error.to_string()))?;
+        let fingerprint = fingerprint(&body);
+        Ok(Self {
+            key,
+            reference: body.reference,
+            ask: Ask::Charge {
+                amount,
+                payment_method: body.payment_method,
+            },
+            fingerprint,
+        })
+    }
+}
+
+fn fingerprint(body: &Body) -> [u8; 32] {
+    let canonical = json!([
+        body.reference,
+        body.amount,
+        body.currency,
+        body.payment_method,
+        body.metadata,
+    ]);
+    Sha256::digest(canonical.to_string()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::request::KEY_LEN_MAX;
+
+    const BODY: &str =
+        r#"{"reference":"o-1","amount":5000,"currency":"USD","payment_method":"pm_card_ok"}"#;
+
+    fn parse(key: &str, body: &str) -> Result<Request, Invalid> {
+        Request::charge(Some(key.as_bytes()), body.as_bytes())
+    }
+
+    #[test]
+    fn the_fingerprint_overlooks_order_and_space_and_nothing_else() {
+        let reordered = r#" {"amount": 5000, "payment_method": "pm_card_ok",
+                            "currency": "USD", "metadata": {}, "reference": "o-1"} "#;
+        let first = parse("k", BODY).unwrap().fingerprint;
+        assert_eq!(parse("k", reordered).unwrap().fingerprint, first);
+        for (from, to) in [
+            ("o-1", "o-2"),
+            ("5000", "5001"),
+            ("USD", "EUR"),
+            ("_ok", "_slow"),
+        ] {
+            let other = parse("k", &BODY.replace(from, to)).unwrap().fingerprint;
+            assert_ne!(other, first, "{to}");
+        }
+        let noted = BODY.replace('}', r#","metadata":{"a":1}}"#);
+        assert_ne!(parse("k", &noted).unwrap().fingerprint, first);
+    }
+
+    #[test]
+    fn a_key_is_visible_ascii_of_bounded_length() {
+        let long = "k".repeat(KEY_LEN_MAX + 1);
+        for key in ["", "a b", "a\tb", "é", long.as_str()] {
+            assert_eq!(parse(key, BODY), Err(Invalid::Key), "{key:?}");
+        }
+        assert_eq!(Request::charge(None, BODY.as_bytes()), Err(Invalid::Key));
+        assert!(parse(&long[1..], BODY).is_ok());
+    }
+}

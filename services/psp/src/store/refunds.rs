@@ -1,0 +1,57 @@
+//! Reading what was given back.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::refund::Refund;
+use crate::store::LOOKUP_ROWS_MAX;
+
+pub async fn by_key(connection: &mut PgConnection, key: &str) -> sqlx::Result<Vec<Refund>> {
+    sqlx::query_as!(
+        Refund,
+        "select id, status, charge_id, reference, amount, currency, idempotency_key, created_at
+         from refunds where idempotency_key = $1 order by id limit $2",
+        key,
+        LOOKUP_ROWS_MAX,
+    )
+    .fetch_all(connection)
+    .await
+}
+
+pub async fn by_reference(
+    connection: &mut PgConnection,
+    reference: &str,
+) -> sqlx::Result<Vec<Refund>> {
+    sqlx::query_as!(
+        Refund,
+        "select id, status, charge_id, reference, amount, currency, idempotency_key, created_at
+         from refunds where reference = $1 order by id limit $2",
+        reference,
+        LOOKUP_ROWS_MAX,
+    )
+    .fetch_all(connection)
+    .await
+}
+
+/// Of each charge the oldest [`LOOKUP_ROWS_MAX`]. Lateral with a limit, so that it is planned as
+/// one probe of the index per charge.
+pub async fn of_charges(
+    connection: &mut PgConnection,
+    charge_ids: &[Uuid],
+) -> sqlx::Result<Vec<Refund>> {
+    sqlx::query_as!(
+        Refund,
+        "select refund.id, refund.status, refund.charge_id, refund.reference, refund.amount,
+                refund.currency, refund.idempotency_key, refund.created_at
+         from unnest($1::uuid[]) as wanted (charge_id)
+         cross join lateral (
+             select id, status, charge_id, reference, amount, currency, idempotency_key, created_at
+             from refunds where refunds.charge_id = wanted.charge_id
+             order by id limit $2
+         ) refund",
+        charge_ids,
+        LOOKUP_ROWS_MAX,
+    )
+    .fetch_all(connection)
+    .await
+}

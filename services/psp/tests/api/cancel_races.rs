@@ -1,0 +1,146 @@
+//! A key is charged or burnt, never both, whoever comes at the same moment.
+
+use futures_util::future::join_all;
+use serde_json::Value;
+use sqlx::{Postgres, Transaction};
+
+use crate::answer::Answer;
+use crate::server::{Server, eventually, order};
+
+/// Keys that are charged and cancelled at once.
+const KEYS: usize = 200;
+
+/// Asks until the key is no longer in flight.
+async fn settled(mut ask: impl AsyncFnMut() -> Answer) -> Answer {
+    let mut last = None;
+    eventually("the key is settled", async || {
+        let answer = ask().await;
+        let settled = answer.status != 409;
+        last = Some(answer);
+        settled
+    })
+    .await;
+    last.unwrap()
+}
+
+/// Charges over one provider and cancels over another, at once, under many keys.
+async fn race(charging: &Server, cancelling: &Server) {
+    let one = async |n: usize| {
+        let (key, body) = (format!("k-{n}"), order(&format!("o-{n}")));
+        let charge = settled(async || charging.charge(&key, &body).await);
+        let cancel = settled(async || cancelling.cancel(&key).await);
+        // Each goes first for every other key.
+        let (charge, cancel) = if n.is_multiple_of(2) {
+            tokio::join!(charge, cancel)
+        } else {
+            let (cancel, charge) = tokio::join!(cancel, charge);
+            (charge, cancel)
+        };
+        let found = charging.get(&format!("/v1/charges?key={key}")).await;
+        assert_one_or_the_other(&charge, &cancel.json(), &found["data"]);
+    };
+    join_all((0..KEYS).map(one)).await;
+}
+
+fn assert_one_or_the_other(charge: &Answer, cancel: &Value, books: &Value) {
+    let books = books.as_array().unwrap();
+    match charge.status.as_u16() {
+        201 => {
+            assert_eq!(cancel["status"], "captured");
+            assert_eq!(books, &[charge.json()]);
+            assert_eq!(cancel["charge"], charge.json());
+        }
+        402 => {
+            assert_eq!(charge.code(), "cancelled");
+            assert_eq!(cancel["status"], "cancelled");
+            assert!(books.is_empty(), "burnt and charged: {books:?}");
+        }
+        other => panic!("unexpected: {other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_charged_and_cancelled_at_once_is_one_or_the_other() {
+    let server = Server::start().await;
+    race(&server, &server).await;
+}
+
+#[tokio::test]
+async fn between_two_processes_it_is_one_or_the_other_too() {
+    let server = Server::start().await;
+    let beside = server.start_beside().await;
+    race(&server, &beside).await;
+}
+
+/// Until a statement waits for somebody else's row.
+async fn somebody_waits(server: &Server) {
+    let sql = "select count(*) from pg_stat_activity
+               where datname = current_database() and wait_event_type = 'Lock'";
+    eventually("a statement waits for the row", async || {
+        let waiting: i64 = sqlx::query_scalar(sql)
+            .fetch_one(&server.books)
+            .await
+            .unwrap();
+        waiting > 0
+    })
+    .await;
+}
+
+/// What another process does when it charges under a key whose row has expired, or answers a charge
+/// that it made with a 5xx that it keeps; held open before the commit.
+async fn charge_elsewhere(server: &Server, status: i16) -> Transaction<'static, Postgres> {
+    let mut charge = server.books.begin().await.unwrap();
+    sqlx::query(
+        "update requests set operation = 'charge', status = $1, charge_id = gen_random_uuid(),
+                             expires_at = now() + interval '1 minute'",
+    )
+    .bind(status)
+    .execute(&mut *charge)
+    .await
+    .unwrap();
+    sqlx::query(
+        "insert into charges (id, idempotency_key, reference, amount, currency, payment_method,
+                              status, created_at)
+         select charge_id, key, 'o-1', 5000, 'USD', 'pm_card_ok', 'captured', now() from requests",
+    )
+    .execute(&mut *charge)
+    .await
+    .unwrap();
+    charge
+}
+
+#[tokio::test]
+async fn a_cancellation_waits_for_a_charge_that_commits_and_then_finds_it() {
+    for status in [201, 500] {
+        let server = Server::start().await;
+        server.cancel("k").await;
+        let expire = "update requests set expires_at = now() - interval '1 minute'";
+        sqlx::query(expire).execute(&server.books).await.unwrap();
+        let charge = charge_elsewhere(&server, status).await;
+        let (cancel, ()) = tokio::join!(server.cancel("k"), async {
+            somebody_waits(&server).await;
+            charge.commit().await.unwrap();
+        });
+        assert_eq!(cancel.status, 409, "neither burnt nor found: {cancel:?}");
+        assert_eq!(server.cancel("k").await.json()["status"], "captured");
+    }
+}
+
+#[tokio::test]
+async fn a_charge_waits_for_a_cancellation_that_commits_and_then_is_refused() {
+    let server = Server::start().await;
+    let mut cancel = server.books.begin().await.unwrap();
+    let sql = r#"insert into requests
+                     (key, operation, fingerprint, status, body, created_at, expires_at)
+                 values ('k', 'cancellation', '', 402, '{"error":{"code":"cancelled"}}', now(),
+                         now() + interval '1 minute')"#;
+    sqlx::query(sql).execute(&mut *cancel).await.unwrap();
+    let body = order("o-1");
+    let (charge, ()) = tokio::join!(server.charge("k", &body), async {
+        somebody_waits(&server).await;
+        cancel.commit().await.unwrap();
+    });
+    assert_eq!(charge.status, 409, "{charge:?}");
+    assert_eq!(server.charge("k", &body).await.code(), "cancelled");
+    assert_eq!(server.charged().await, 0);
+}
