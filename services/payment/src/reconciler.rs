@@ -101,17 +101,19 @@ impl Reconciler {
         if !locked.context("locking")? {
             return Err(Error::Busy);
         }
-        let mut connection = self.pool.acquire().await.context("connecting")?;
-        let id = reconciliations::begin(&mut connection, trigger.name())
+        let swept = self.sweep_alone(trigger).await;
+        guard.close().await.context("unlocking")?;
+        Ok(swept?)
+    }
+
+    async fn sweep_alone(&self, trigger: Trigger) -> anyhow::Result<Report> {
+        let id = reconciliations::begin(&self.pool, trigger.name())
             .await
             .context("beginning a report")?;
-        drop(connection);
         self.walk(id, trigger.start(self.lookback)).await?;
-        let mut connection = self.pool.acquire().await.context("connecting")?;
-        let report = reconciliations::finish(&mut connection, id)
+        reconciliations::finish(&self.pool, id)
             .await
-            .context("finishing the report")?;
-        Ok(report)
+            .context("finishing the report")
     }
 
     async fn walk(&self, report: i64, start: Uuid) -> anyhow::Result<()> {
