@@ -61,6 +61,20 @@ pub async fn always(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
             format!("{order} has {charges}"),
         );
     }
+    for (order, refunds) in books.refunded_more_than_once() {
+        report(
+            &mut found,
+            "I1 one refund per charge",
+            format!("{order} has {refunds}"),
+        );
+    }
+    for order in shipped.keys().filter(|order| books.is_refunded(order)) {
+        report(
+            &mut found,
+            "I5 nothing ships that was refunded",
+            order.to_string(),
+        );
+    }
     for order in shipped.keys().filter(|order| !books.is_charged(order)) {
         report(
             &mut found,
@@ -122,7 +136,7 @@ pub async fn settled(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
         report(
             &mut found,
             "I2 the money adds up",
-            format!("{taken} taken, {due} due"),
+            format!("{taken} taken and not given back, {due} due"),
         );
     }
     Ok(found)

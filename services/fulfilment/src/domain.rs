@@ -1,7 +1,9 @@
 //! What ships and what does not: pure, no IO.
 
 pub mod allocation;
+pub mod ruling;
 pub mod status;
 
 pub use allocation::{Decision, Demand, allocate};
-pub use status::{Status, next};
+pub use ruling::{Ask, CANCELLED, Known, Ruling, rule};
+pub use status::{Status, UnknownStatus, next};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use events::EventType;
 use inbox::{Delivery, Handler};
+use serde::Deserialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -42,9 +43,21 @@ impl Handler for FollowOrders {
     }
 }
 
+/// An order on its way through a batch.
+struct Followed {
+    attempt: i32,
+    change: Change,
+}
+
+/// All that an order needs to know of an event besides its type.
+#[derive(Deserialize)]
+struct About {
+    attempt: i32,
+}
+
 /// Runs each order's events through the state machine, in their order.
 fn fold(states: Vec<State>, new: &[&Delivery]) -> anyhow::Result<Vec<Change>> {
-    let mut folded = BTreeMap::new();
+    let mut followed = BTreeMap::new();
     for state in states {
         let status: Status = state.status.parse()?;
         let change = Change {
@@ -53,31 +66,44 @@ fn fold(states: Vec<State>, new: &[&Delivery]) -> anyhow::Result<Vec<Change>> {
             status,
             steps: 0,
         };
-        folded.insert(state.id, change);
+        let attempt = state.attempt;
+        followed.insert(state.id, Followed { attempt, change });
     }
     for delivery in new {
         let (id, event) = (delivery.envelope.subject, delivery.envelope.event_type);
         let correlation_id = &delivery.envelope.correlation_id;
-        let Some(change) = folded.get_mut(&id) else {
+        let Some(order) = followed.get_mut(&id) else {
             tracing::warn!(
                 order_id = %id, %event, correlation_id,
                 "an event about an order that is not here"
             );
             continue;
         };
-        match next(change.status, event) {
-            Some(status) => {
-                change.status = status;
-                change.steps += 1;
-            }
-            None => {
-                let status = change.status;
-                tracing::info!(order_id = %id, %event, %status, correlation_id, "a stale event");
-            }
+        let about: About = serde_json::from_str(&delivery.envelope.payload)
+            .with_context(|| format!("reading the attempt of {event} about {id}"))?;
+        if !order.follow(event, about.attempt) {
+            let (status, attempt) = (order.change.status, about.attempt);
+            tracing::info!(order_id = %id, %event, attempt, %status, correlation_id, "a stale event");
         }
     }
-    Ok(folded
+    Ok(followed
         .into_values()
+        .map(|order| order.change)
         .filter(|change| change.steps > 0)
         .collect())
+}
+
+impl Followed {
+    /// Whether the event changed anything. What became of an attempt is of no interest once the
+    /// next one is open.
+    fn follow(&mut self, event: EventType, attempt: i32) -> bool {
+        let status = self.change.status;
+        let after = match next(status, event) {
+            Some(after) if attempt >= self.attempt => after,
+            _ => return false,
+        };
+        self.change.status = after;
+        self.change.steps += status.steps_to(after);
+        true
+    }
 }

@@ -1,7 +1,11 @@
 //! What an order is and may become: pure, no IO.
 
+pub mod cancellation;
 pub mod draft;
+pub mod payment;
 pub mod status;
 
+pub use cancellation::{Cancellation, cancel};
 pub use draft::{Draft, InvalidDraft};
-pub use status::{Status, next};
+pub use payment::{NotPayable, PaymentRequest, pay_again};
+pub use status::{Status, UnknownStatus, next};

@@ -1,10 +1,13 @@
 //! The table of routes, and what they share.
 
+mod cancel_order;
 mod error;
 mod get_order;
 mod get_policy;
+mod if_match;
 mod list_orders;
 mod openapi;
+mod pay_order;
 mod place_order;
 mod put_order;
 mod refusal;
@@ -25,11 +28,12 @@ pub struct Services {
     pub pool: PgPool,
     pub authenticator: Authenticator,
     pub intake: Intake,
+    pub wake: outbox::Wake,
     pub key_window_seconds: u64,
 }
 
 /// Routes that demand an `Idempotency-Key`.
-pub const KEYED_ROUTES: &[&str] = &[place_order::ROUTE];
+pub const KEYED_ROUTES: &[&str] = &[place_order::ROUTE, pay_order::ROUTE];
 
 pub fn table(services: Services) -> Router {
     Router::new()
@@ -39,8 +43,11 @@ pub fn table(services: Services) -> Router {
         )
         .route(
             "/orders/{id}",
-            get(get_order::handle).put(put_order::handle),
+            get(get_order::handle)
+                .put(put_order::handle)
+                .delete(cancel_order::handle),
         )
+        .route("/orders/{id}/payments", post(pay_order::handle))
         .route("/idempotency-policy", get(get_policy::handle))
         .route("/openapi.json", get(openapi::handle))
         .with_state(services)

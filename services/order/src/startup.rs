@@ -50,6 +50,7 @@ impl Application {
             pool: pool.clone(),
             authenticator: Authenticator::new(pool.clone()),
             intake,
+            wake: wake.clone(),
             key_window_seconds: config.key_window_seconds,
         };
         let mut relay =

@@ -3,3 +3,4 @@
 pub mod intake;
 pub mod orders;
 pub mod principals;
+pub mod wishes;

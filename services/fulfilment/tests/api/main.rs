@@ -8,6 +8,7 @@
 )]
 
 mod atomicity;
+mod cancels;
 mod redelivery;
 mod stock;
 mod topic;

@@ -1,8 +1,8 @@
-//! A topic for one test, and the payments announced on it.
+//! A topic for one test, and what is announced on it.
 
 use std::time::Duration;
 
-use events::{Envelope, Line, Origin, PaymentCaptured, header};
+use events::{Envelope, Event, Line, OrderCancelRequested, Origin, PaymentCaptured, header};
 use money::Currency;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -52,8 +52,28 @@ impl Topic {
         order_id: Uuid,
         lines: &[(&str, u32)],
     ) {
-        let event = captured(order_id, lines);
-        let (id, key) = (event.id.to_string(), order_id.to_string());
+        let event = captured(order_id, 1, lines);
+        self.publish(partition, &seal("payment", &event)).await;
+    }
+
+    /// The same, of any attempt.
+    pub(crate) async fn captured_by(&self, order_id: Uuid, attempt: i32, lines: &[(&str, u32)]) {
+        let event = captured(order_id, attempt, lines);
+        self.publish(None, &seal("payment", &event)).await;
+    }
+
+    /// Announces the wish as the order service's relay does.
+    pub(crate) async fn cancel_requested(&self, order_id: Uuid) {
+        let event = OrderCancelRequested {
+            v: 1,
+            order_id,
+            attempt: 1,
+        };
+        self.publish(None, &seal("order", &event)).await;
+    }
+
+    async fn publish(&self, partition: Option<i32>, event: &Envelope) {
+        let (id, key) = (event.id.to_string(), event.subject.to_string());
         let (kind, time) = (event.event_type.as_str(), event.time.to_rfc3339());
         let mut headers = OwnedHeaders::new();
         for (key, value) in [
@@ -76,26 +96,29 @@ impl Topic {
     }
 }
 
-fn captured(order_id: Uuid, lines: &[(&str, u32)]) -> Envelope {
+fn captured(order_id: Uuid, attempt: i32, lines: &[(&str, u32)]) -> PaymentCaptured {
     let line = |(sku, quantity): &(&str, u32)| Line {
         sku: (*sku).to_owned(),
         quantity: *quantity,
     };
-    let event = PaymentCaptured {
+    PaymentCaptured {
         v: 1,
         order_id,
-        attempt: 1,
+        attempt,
         charge_id: format!("ch_{order_id}"),
         amount: 5_000,
         currency: "USD".parse::<Currency>().unwrap(),
         lines: lines.iter().map(line).collect(),
         customer_id: "cust-88".to_owned(),
-    };
-    let correlation_id = format!("corr-{order_id}");
+    }
+}
+
+fn seal(source: &'static str, event: &impl Event) -> Envelope {
+    let correlation_id = format!("corr-{}", event.order_id());
     let origin = Origin {
-        source: "payment",
+        source,
         correlation_id: &correlation_id,
         traceparent: None,
     };
-    Envelope::seal(origin, &event).unwrap()
+    Envelope::seal(origin, event).unwrap()
 }

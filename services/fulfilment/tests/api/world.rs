@@ -123,6 +123,14 @@ impl World {
         .await;
     }
 
+    /// Waits until so many messages were processed, by whichever group.
+    pub(crate) async fn processed(&self, messages: i64) {
+        eventually("all messages are processed", async || {
+            self.count("select count(*) from processed_messages").await >= messages
+        })
+        .await;
+    }
+
     pub(crate) async fn execute(&self, sql: &'static str) {
         sqlx::raw_sql(sql).execute(&self.pool).await.unwrap();
     }

@@ -138,7 +138,7 @@ fn check_item(line: usize, item: RequestItem, currency: Currency) -> Result<Item
     })
 }
 
-fn check_payment_method(method: &str) -> Result<(), InvalidDraft> {
+pub(super) fn check_payment_method(method: &str) -> Result<(), InvalidDraft> {
     let visible = method.bytes().all(|byte| byte.is_ascii_graphic());
     if visible && (1..=PAYMENT_METHOD_LEN_MAX).contains(&method.len()) {
         Ok(())

@@ -9,7 +9,7 @@ use service_kit::{Problem, database};
 use thiserror::Error as ThisError;
 use uuid::Uuid;
 
-use crate::domain::InvalidDraft;
+use crate::domain::{InvalidDraft, NotPayable, UnknownStatus};
 use crate::intake::Unavailable;
 
 /// How soon a client may ask again: a key in flight is a matter of one commit.
@@ -33,14 +33,26 @@ pub enum Error {
     ContentType,
     #[error(transparent)]
     Invalid(#[from] InvalidDraft),
+    #[error("the body is not a payment: {0}")]
+    Payment(String),
     #[error("bad query: {0}")]
     Query(&'static str),
     #[error("the order id is not a UUID")]
     OrderId,
+    #[error("the If-Match header is malformed")]
+    IfMatch,
+    #[error("the order is not at a version that If-Match names")]
+    PreconditionFailed,
+    #[error("the order is on its way to the customer")]
+    Shipped,
+    #[error("the order may not be paid again: {reason:?}")]
+    NotPayable { order_id: Uuid, reason: NotPayable },
     #[error("key reused with another request")]
     KeyReused,
     #[error("key in flight")]
     KeyInFlight,
+    #[error("key in flight for a payment of {order_id}")]
+    PaymentInFlight { order_id: Uuid },
     #[error("the id or its reference belongs to another order")]
     Conflict { order_id: Option<Uuid> },
     #[error("no such order")]
@@ -49,6 +61,8 @@ pub enum Error {
     Unavailable,
     #[error("store")]
     Store(#[from] sqlx::Error),
+    #[error(transparent)]
+    Status(#[from] UnknownStatus),
     #[error("event")]
     Event(#[source] serde_json::Error),
 }
@@ -80,28 +94,40 @@ impl From<&Error> for Problem {
             ),
             Error::Shape(reason) => unprocessable("invalid_order", sentence(reason)),
             Error::Invalid(reason) => unprocessable("invalid_order", sentence(reason)),
+            Error::Payment(reason) => unprocessable("invalid_payment", sentence(reason)),
             Error::TooLarge => Self::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "body_too_large",
-                "The body is larger than an order can be.",
+                "The body is larger than 64 KiB.",
             ),
             Error::ContentType => Self::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported_media_type",
-                "Send the order as application/json.",
+                "Send the body as application/json.",
             ),
             Error::Query(reason) => bad("malformed_query", sentence(reason)),
             Error::OrderId => bad("malformed_order_id", "An order id is a UUID.".to_owned()),
             Error::KeyReused => unprocessable(
                 "idempotency_key_reused",
-                "This key was used for another request. Mint a new key for a new order.".to_owned(),
+                "This key was used for another request. Mint a new key for a new one.".to_owned(),
             ),
-            Error::KeyInFlight => Self::new(
+            Error::IfMatch => bad(
+                "malformed_if_match",
+                "If-Match is a list of quoted entity tags, or *.".to_owned(),
+            ),
+            Error::PreconditionFailed => Self::new(
+                StatusCode::PRECONDITION_FAILED,
+                "precondition_failed",
+                "The order has changed since. Nothing was done; look at it again.",
+            ),
+            Error::Shipped => Self::new(
                 StatusCode::CONFLICT,
-                "idempotency_key_in_flight",
-                "A request with this key is being worked on. Retry with the same key.",
-            )
-            .retry_after(RETRY_AFTER),
+                "order_shipped",
+                "The order is on its way to the customer and can no longer be cancelled.",
+            ),
+            Error::NotPayable { order_id, reason } => not_payable(*order_id, *reason),
+            Error::KeyInFlight => in_flight(),
+            Error::PaymentInFlight { order_id } => about(in_flight(), *order_id),
             Error::Conflict { order_id } => conflict(*order_id),
             Error::NotFound => Self::new(
                 StatusCode::NOT_FOUND,
@@ -110,7 +136,7 @@ impl From<&Error> for Problem {
             ),
             Error::Unavailable => Self::unavailable(RETRY_AFTER),
             Error::Store(error) if database::is_transient(error) => Self::unavailable(RETRY_AFTER),
-            Error::Store(_) | Error::Event(_) => Self::internal(),
+            Error::Store(_) | Error::Status(_) | Error::Event(_) => Self::internal(),
         }
     }
 }
@@ -123,11 +149,43 @@ pub(super) fn conflict(order_id: Option<Uuid>) -> Problem {
         "This id or reference belongs to an order with other content. Nothing was created.",
     );
     match order_id {
-        Some(id) => problem
-            .with("order_id", id.to_string())
-            .with("order_url", format!("/orders/{id}")),
+        Some(id) => about(problem, id),
         None => problem,
     }
+}
+
+/// Why the order may not be paid by a further attempt.
+pub(super) fn not_payable(order_id: Uuid, reason: NotPayable) -> Problem {
+    let conflict = |code, detail| Problem::new(StatusCode::CONFLICT, code, detail);
+    let problem = match reason {
+        NotPayable::Open => conflict(
+            "payment_open",
+            "A payment of this order is under way. If it is declined, try again.",
+        )
+        .retry_after(RETRY_AFTER),
+        NotPayable::Paid => conflict("already_paid", "This order is paid. Nothing was charged."),
+        NotPayable::Cancelled => conflict(
+            "order_cancelled",
+            "This order was called off, or asked to be. Nothing was charged.",
+        ),
+    };
+    about(problem, order_id)
+}
+
+fn in_flight() -> Problem {
+    Problem::new(
+        StatusCode::CONFLICT,
+        "idempotency_key_in_flight",
+        "A request with this key is being worked on. Retry with the same key.",
+    )
+    .retry_after(RETRY_AFTER)
+}
+
+/// The problem with the order that it is about, for the client to look at.
+fn about(problem: Problem, order_id: Uuid) -> Problem {
+    problem
+        .with("order_id", order_id.to_string())
+        .with("order_url", format!("/orders/{order_id}"))
 }
 
 fn sentence(reason: impl std::fmt::Display) -> String {

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use uuid::Uuid;
 
 use crate::routes::refusal::{Malformed, NotFound, Unauthenticated, Unavailable};
-use crate::routes::view::OrderView;
+use crate::routes::view::{self, OrderView};
 use crate::routes::{Error, Services};
 use crate::store::orders;
 
@@ -45,7 +45,7 @@ pub(super) async fn handle(
     let order = orders::find(&mut connection, &principal.id, id)
         .await?
         .ok_or(Error::NotFound)?;
-    let etag = format!("\"{}\"", order.version);
+    let etag = view::etag(order.version);
     if is_known(&headers, &etag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }

@@ -5,7 +5,9 @@ use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use crate::routes::{get_order, get_policy, list_orders, place_order, put_order, refusal};
+use crate::routes::{
+    cancel_order, get_order, get_policy, list_orders, pay_order, place_order, put_order, refusal,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -18,6 +20,8 @@ use crate::routes::{get_order, get_policy, list_orders, place_order, put_order, 
         place_order::handle,
         put_order::handle,
         get_order::handle,
+        cancel_order::handle,
+        pay_order::handle,
         list_orders::handle,
         get_policy::handle,
         handle

@@ -34,7 +34,7 @@ pub(super) struct ProblemBody {
     order_url: Option<String>,
 }
 
-/// A part of the request cannot be read: the key, the JSON, the id or the query.
+/// A part of the request cannot be read: the key, the JSON, the id, the query or `If-Match`.
 #[derive(IntoResponses)]
 #[response(status = 400, content_type = "application/problem+json")]
 pub(super) struct Malformed(ProblemBody);
@@ -66,6 +66,31 @@ pub(super) struct NotFound(ProblemBody);
 )]
 pub(super) struct Conflict(ProblemBody);
 
+/// `order_shipped`: too late, it is on its way to the customer. The order is as it was.
+#[derive(IntoResponses)]
+#[response(status = 409, content_type = "application/problem+json")]
+pub(super) struct Shipped(ProblemBody);
+
+/// `payment_open`: the attempt before is open or its outcome not known yet; retryable, and not
+/// stored under the key. `already_paid`: the order is paid, shipped or refunded. `order_cancelled`:
+/// it was called off, or asked to be. These two are results: stored, and replayed.
+/// `idempotency_key_in_flight`: come back with the same key.
+#[derive(IntoResponses)]
+#[response(
+    status = 409,
+    content_type = "application/problem+json",
+    headers(
+        ("Retry-After" = u64, description = "Seconds; only if it is retryable"),
+        ("Idempotent-Replayed" = bool, description = "`true` if this was answered before")
+    )
+)]
+pub(super) struct NotPayable(ProblemBody);
+
+/// `precondition_failed`: the order is not at a version that `If-Match` names. Nothing happened.
+#[derive(IntoResponses)]
+#[response(status = 412, content_type = "application/problem+json")]
+pub(super) struct PreconditionFailed(ProblemBody);
+
 /// The body is larger than 64 KiB.
 #[derive(IntoResponses)]
 #[response(status = 413, content_type = "application/problem+json")]
@@ -76,8 +101,8 @@ pub(super) struct TooLarge(ProblemBody);
 #[response(status = 415, content_type = "application/problem+json")]
 pub(super) struct UnsupportedMediaType(ProblemBody);
 
-/// `invalid_order`: JSON, but not an order. `idempotency_key_reused`: the key belongs to another
-/// request. Nothing was stored.
+/// `invalid_order` or `invalid_payment`: JSON, but not what is asked for. `idempotency_key_reused`:
+/// the key belongs to another request. Nothing was stored.
 #[derive(IntoResponses)]
 #[response(status = 422, content_type = "application/problem+json")]
 pub(super) struct Unprocessable(ProblemBody);

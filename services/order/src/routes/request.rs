@@ -1,10 +1,11 @@
-//! What `POST` and `PUT` of an order share: reading the body, and preparing all that is stored.
+//! What the routes that change something share: reading the body, and preparing what is stored.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
-use events::{Envelope, OrderPlaced, Origin};
+use events::{Envelope, Event, OrderPlaced, Origin};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use idempotency::ContentHash;
 use serde_json::Value;
@@ -24,22 +25,29 @@ pub(super) struct OrderBody {
 
 /// The name under which this service announces events.
 const SOURCE: &str = "order";
-/// The version of the payload of `order.placed`.
-const ORDER_PLACED_VERSION: u16 = 1;
+/// The version of the payloads.
+pub(super) const PAYLOAD_VERSION: u16 = 1;
 const FIRST_ATTEMPT: i32 = 1;
+/// Longest time that a request may be at the store, whatever the database does: past it the outcome
+/// is unknown, and asking again will tell. Longer than a lock and a statement may take.
+const STORE_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<OrderBody, Error> {
-    if !is_json(headers) {
-        return Err(Error::ContentType);
-    }
-    let bytes = collect(body).await?;
-    let value: Value = serde_json::from_slice(&bytes).map_err(Error::Json)?;
+    let value = read_json(headers, body).await?;
     let content_hash = ContentHash::of(&value);
     let request: draft::Request = serde_json::from_value(value).map_err(Error::Shape)?;
     Ok(OrderBody {
         draft: Draft::check(request)?,
         content_hash,
     })
+}
+
+pub(super) async fn read_json(headers: &HeaderMap, body: Body) -> Result<Value, Error> {
+    if !is_json(headers) {
+        return Err(Error::ContentType);
+    }
+    let bytes = collect(body).await?;
+    serde_json::from_slice(&bytes).map_err(Error::Json)
 }
 
 async fn collect(body: Body) -> Result<Bytes, Error> {
@@ -67,14 +75,8 @@ pub(super) fn prepare(
     claim: Option<KeyClaim>,
     body: OrderBody,
 ) -> Result<NewOrder, Error> {
-    let context = Context::current();
-    let origin = Origin {
-        source: SOURCE,
-        correlation_id: &context.correlation_id,
-        traceparent: context.traceparent.clone(),
-    };
     let event = OrderPlaced {
-        v: ORDER_PLACED_VERSION,
+        v: PAYLOAD_VERSION,
         order_id: id,
         attempt: FIRST_ATTEMPT,
         customer_id: body.draft.customer_id.clone(),
@@ -88,8 +90,25 @@ pub(super) fn prepare(
         principal,
         claim,
         answer: view::of_new_order(id, &body.draft),
-        event: Envelope::seal(origin, &event).map_err(Error::Event)?,
+        event: seal(&event)?,
         content_hash: body.content_hash,
         draft: body.draft,
     })
+}
+
+/// The event as this service announces it, on behalf of the request at hand.
+pub(super) fn seal<E: Event>(event: &E) -> Result<Envelope, Error> {
+    let context = Context::current();
+    let origin = Origin {
+        source: SOURCE,
+        correlation_id: &context.correlation_id,
+        traceparent: context.traceparent.clone(),
+    };
+    Envelope::seal(origin, event).map_err(Error::Event)
+}
+
+/// Gives the work at the store up when it takes too long.
+pub(super) async fn bounded<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let done = tokio::time::timeout(STORE_TIMEOUT, work).await;
+    done.unwrap_or(Err(Error::Unavailable))
 }

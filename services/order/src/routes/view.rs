@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use idempotency::{ContentHash, StoredResponse};
 use serde::Serialize;
+use service_kit::Problem;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -23,6 +24,21 @@ pub struct Receipt<'a> {
     pub version: i32,
 }
 
+/// The answer to a request that opened a further payment attempt.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Payment<'a> {
+    pub order_id: Uuid,
+    /// 2 for the first time that an order is paid again.
+    pub attempt: i32,
+    /// The order's, from here on.
+    pub status: &'a str,
+    pub payment_method: &'a str,
+    /// In the currency's minor unit.
+    pub amount: i64,
+    pub currency: &'a str,
+    pub version: i32,
+}
+
 /// An order with all there is to know.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OrderView {
@@ -36,6 +52,8 @@ pub struct OrderView {
     /// The payment attempt in force.
     pub attempt: i32,
     pub version: i32,
+    /// Whether somebody asked for the order not to ship; `status` tells what came of it.
+    pub cancel_requested: bool,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,6 +84,7 @@ impl OrderView {
             payment_method: order.payment_method,
             attempt: order.attempt,
             version: order.version,
+            cancel_requested: order.cancel_requested,
             created_at: order.created_at,
             updated_at: order.updated_at,
             items: items.map(|items| items.into_iter().map(item).collect()),
@@ -84,7 +103,7 @@ pub fn of_new_order(id: Uuid, draft: &Draft) -> StoredResponse {
         reference: draft.reference.as_deref(),
         version: 1,
     };
-    stored(201, &receipt)
+    stored(201, id, &receipt)
 }
 
 /// 200 for an order that is there already, as it is now.
@@ -98,7 +117,7 @@ pub fn of_known_order(order: &Order) -> StoredResponse {
         reference: order.reference.as_deref(),
         version: order.version,
     };
-    stored(200, &receipt)
+    stored(200, order.id, &receipt)
 }
 
 /// For a reference that names an order already: that order if the content is the same, else 409.
@@ -106,7 +125,11 @@ pub fn of_taken_reference(first: &Order, content_hash: &ContentHash) -> StoredRe
     if first.content_hash == content_hash.as_bytes() {
         return of_known_order(first);
     }
-    let problem = error::conflict(Some(first.id));
+    of_problem(&error::conflict(Some(first.id)))
+}
+
+/// A refusal that is a result: it is stored, and given again.
+pub fn of_problem(problem: &Problem) -> StoredResponse {
     StoredResponse {
         status: problem.status().as_u16(),
         headers: vec![(
@@ -117,16 +140,46 @@ pub fn of_taken_reference(first: &Order, content_hash: &ContentHash) -> StoredRe
     }
 }
 
-fn stored(status: u16, receipt: &Receipt<'_>) -> StoredResponse {
+/// 201 for the attempt that the order is about to open.
+pub fn of_new_attempt(order: &Order, payment_method: &str) -> StoredResponse {
+    let payment = Payment {
+        order_id: order.id,
+        attempt: order.attempt + 1,
+        status: Status::Placed.as_str(),
+        payment_method,
+        amount: order.amount,
+        currency: &order.currency,
+        version: order.version + 1,
+    };
+    stored(201, order.id, &payment)
+}
+
+/// 200 for the attempt in force, as it is now.
+pub fn of_known_attempt(order: &Order) -> StoredResponse {
+    let payment = Payment {
+        order_id: order.id,
+        attempt: order.attempt,
+        status: &order.status,
+        payment_method: &order.payment_method,
+        amount: order.amount,
+        currency: &order.currency,
+        version: order.version,
+    };
+    stored(200, order.id, &payment)
+}
+
+/// A version as clients name it.
+pub fn etag(version: i32) -> String {
+    format!("\"{version}\"")
+}
+
+fn stored(status: u16, order_id: Uuid, body: &impl Serialize) -> StoredResponse {
     let headers = vec![
         ("content-type".to_owned(), "application/json".to_owned()),
-        (
-            "location".to_owned(),
-            format!("/orders/{}", receipt.order_id),
-        ),
+        ("location".to_owned(), format!("/orders/{order_id}")),
     ];
     // A struct of strings and numbers always serialises.
-    let body = serde_json::to_vec(receipt).unwrap_or_default();
+    let body = serde_json::to_vec(body).unwrap_or_default();
     StoredResponse {
         status,
         headers,

@@ -18,6 +18,8 @@ pub struct Order {
     pub currency: String,
     pub payment_method: String,
     pub content_hash: Vec<u8>,
+    /// Whether somebody asked for it not to ship.
+    pub cancel_requested: bool,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
 }
@@ -36,9 +38,29 @@ pub async fn find(
 ) -> sqlx::Result<Option<Order>> {
     sqlx::query_as!(
         Order,
-        "select id, reference, customer_id, status, version, attempt, amount, currency,
-                payment_method, content_hash, created_at, updated_at
-         from orders where id = $1 and principal_id = $2",
+        r#"select id, reference, customer_id, status, version, attempt, amount, currency,
+                payment_method, content_hash, created_at, updated_at,
+                cancel_requested_at is not null as "cancel_requested!"
+         from orders where id = $1 and principal_id = $2"#,
+        id,
+        principal_id
+    )
+    .fetch_optional(connection)
+    .await
+}
+
+/// The same, and nobody else changes it before the transaction ends.
+pub async fn find_and_lock(
+    connection: &mut PgConnection,
+    principal_id: &str,
+    id: Uuid,
+) -> sqlx::Result<Option<Order>> {
+    sqlx::query_as!(
+        Order,
+        r#"select id, reference, customer_id, status, version, attempt, amount, currency,
+                payment_method, content_hash, created_at, updated_at,
+                cancel_requested_at is not null as "cancel_requested!"
+         from orders where id = $1 and principal_id = $2 for update"#,
         id,
         principal_id
     )
@@ -53,9 +75,10 @@ pub async fn find_by_reference(
 ) -> sqlx::Result<Option<Order>> {
     sqlx::query_as!(
         Order,
-        "select id, reference, customer_id, status, version, attempt, amount, currency,
-                payment_method, content_hash, created_at, updated_at
-         from orders where principal_id = $1 and reference = $2",
+        r#"select id, reference, customer_id, status, version, attempt, amount, currency,
+                payment_method, content_hash, created_at, updated_at,
+                cancel_requested_at is not null as "cancel_requested!"
+         from orders where principal_id = $1 and reference = $2"#,
         principal_id,
         reference
     )
@@ -84,15 +107,16 @@ pub async fn list(
     let (after_time, after_id) = after.unzip();
     sqlx::query_as!(
         Order,
-        "select id, reference, customer_id, status, version, attempt, amount, currency,
-                payment_method, content_hash, created_at, updated_at
+        r#"select id, reference, customer_id, status, version, attempt, amount, currency,
+                payment_method, content_hash, created_at, updated_at,
+                cancel_requested_at is not null as "cancel_requested!"
          from orders
          where principal_id = $1
            and ($2::text is null or status = $2)
            and (created_at, id) < (coalesce($3::timestamptz, 'infinity'),
                                    coalesce($4::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
          order by created_at desc, id desc
-         limit $5",
+         limit $5"#,
         principal_id,
         status.map(Status::as_str),
         after_time,

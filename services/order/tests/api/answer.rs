@@ -67,8 +67,9 @@ impl Answer {
             assert!(text.is_some_and(|text| !text.is_empty()), "{problem}");
         }
         let retryable = problem["retryable"].as_bool().unwrap();
-        // Only the clash of two requests and the failure of ours are worth another try.
-        let is_temporary = status >= 500 || code == "idempotency_key_in_flight";
+        // Only the clash of two requests or attempts and the failure of ours are worth another try.
+        let is_temporary =
+            status >= 500 || ["idempotency_key_in_flight", "payment_open"].contains(&code);
         assert_eq!(retryable, is_temporary, "{problem}");
         problem
     }

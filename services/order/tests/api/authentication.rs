@@ -9,6 +9,7 @@ use crate::service::{ACME, KEY, Service, Stored, order, send};
 async fn without_a_valid_api_key_nothing_is_shown_and_nothing_is_stored() {
     let service = Service::start().await;
     let one = format!("/orders/{}", Uuid::new_v4());
+    let payments = format!("{one}/payments");
     for authorization in [
         None,
         Some(""),
@@ -25,6 +26,8 @@ async fn without_a_valid_api_key_nothing_is_shown_and_nothing_is_stored() {
             (Method::GET, "/orders"),
             (Method::PUT, one.as_str()),
             (Method::GET, one.as_str()),
+            (Method::DELETE, one.as_str()),
+            (Method::POST, payments.as_str()),
         ] {
             let mut request = service
                 .anonymous(method, path)

@@ -25,7 +25,8 @@ async fn the_policy_is_published_for_machines() {
     assert_eq!(policy["same_key_other_request"], 422);
     assert_eq!(policy["key_in_flight"], 409);
     assert_eq!(policy["key_missing_or_malformed"], 400);
-    assert_eq!(policy["routes"], serde_json::json!(["POST /orders"]));
+    let routes = serde_json::json!(["POST /orders", "POST /orders/{id}/payments"]);
+    assert_eq!(policy["routes"], routes);
 }
 
 #[tokio::test]

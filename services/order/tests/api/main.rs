@@ -1,13 +1,15 @@
 //! The order service as its clients meet it: the real application on a free port, a database each,
-//! and no broker, which must not matter to the API.
+//! and no broker, which must not matter to the API. Only `following` has one: a topic each.
 
 // The lint's exception for tests does not reach the functions that tests call.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used)]
 
 mod answer;
 mod authentication;
 mod bad_bodies;
 mod batches;
+mod cancelling;
+mod following;
 mod hostile_requests;
 mod key_window;
 mod keys;
@@ -15,13 +17,16 @@ mod listing;
 mod one_commit;
 mod openapi;
 mod outage;
+mod paying_again;
 mod problems;
 mod put;
 mod reading;
 mod references;
 mod replays;
 mod service;
+mod topic;
 mod unknown_formats;
+mod wire;
 
 use std::time::{Duration, Instant};
 

@@ -19,7 +19,7 @@ async fn the_document_parses_and_every_reference_in_it_leads_somewhere() {
     let service = Service::start().await;
     let document = document(&service).await;
     let parsed: OpenApi = serde_json::from_value(document.clone()).unwrap();
-    assert_eq!(parsed.paths.paths.len(), 4);
+    assert_eq!(parsed.paths.paths.len(), 5);
     let mut references = BTreeSet::new();
     collect_references(&document, &mut references);
     assert!(references.contains("#/components/schemas/Problem"));
@@ -87,6 +87,8 @@ async fn every_operation_names_its_answers_its_headers_and_who_may_call() {
     );
     let (post, put) = ("/paths/~1orders/post", "/paths/~1orders~1{id}/put");
     let (list, get) = ("/paths/~1orders/get", "/paths/~1orders~1{id}/get");
+    let cancel = "/paths/~1orders~1{id}/delete";
+    let pay = "/paths/~1orders~1{id}~1payments/post";
     let writes = [
         "200", "201", "400", "401", "409", "413", "415", "422", "503",
     ];
@@ -95,6 +97,13 @@ async fn every_operation_names_its_answers_its_headers_and_who_may_call() {
         (put, writes.as_slice()),
         (get, &["200", "304", "400", "401", "404", "503"]),
         (list, &["200", "400", "401", "503"]),
+        (cancel, &["204", "400", "401", "404", "409", "412", "503"]),
+        (
+            pay,
+            &[
+                "201", "400", "401", "404", "409", "413", "415", "422", "503",
+            ],
+        ),
     ] {
         let operation = document.pointer(operation).unwrap();
         assert_eq!(operation["security"], serde_json::json!([{"bearer": []}]));
@@ -118,12 +127,52 @@ async fn every_operation_names_its_answers_its_headers_and_who_may_call() {
     header(post, "409", "Retry-After");
     header(post, "503", "Retry-After");
     header(get, "200", "ETag");
-    let key = document.pointer(&format!("{post}/parameters/0")).unwrap();
-    assert_eq!(
-        (&key["name"], &key["in"]),
-        (&"Idempotency-Key".into(), &"header".into())
-    );
-    assert_eq!(key["required"], true);
+    header(pay, "201", "Location");
+    header(pay, "201", "Idempotent-Replayed");
+    header(pay, "409", "Retry-After");
+    for (operation, name, required) in [
+        (post, "Idempotency-Key", true),
+        (pay, "Idempotency-Key", true),
+        (cancel, "If-Match", false),
+    ] {
+        let parameters = &document.pointer(operation).unwrap()["parameters"];
+        let mut parameters = parameters.as_array().unwrap().iter();
+        let header = parameters.find(|parameter| parameter["name"] == name);
+        let header = header.unwrap_or_else(|| panic!("{name} of {operation}"));
+        assert_eq!(
+            (&header["in"], &header["required"]),
+            (&"header".into(), &required.into())
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_document_says_what_a_204_means_and_names_every_code_of_a_conflict() {
+    let service = Service::start().await;
+    let document = document(&service).await;
+    let text = |pointer: &str| document.pointer(pointer).unwrap().to_string();
+    let cancel = text("/paths/~1orders~1{id}/delete");
+    for word in [
+        "204 means that the wish is stored",
+        "`cancelled`",
+        "`refunded`",
+        "`shipped` if it was too late",
+        "order_shipped",
+        "precondition_failed",
+    ] {
+        assert!(cancel.contains(word), "{word}: {cancel}");
+    }
+    let pay = text("/paths/~1orders~1{id}~1payments/post");
+    for code in [
+        "payment_open",
+        "already_paid",
+        "order_cancelled",
+        "idempotency_key_in_flight",
+        "idempotency_key_reused",
+        "invalid_payment",
+    ] {
+        assert!(pay.contains(code), "{code}: {pay}");
+    }
 }
 
 #[tokio::test]

@@ -23,14 +23,16 @@ async fn without_its_store_every_request_fails_soon_and_says_when_to_retry() {
     .await;
     let started = Instant::now();
     let (order, one) = (order(), format!("/orders/{}", Uuid::new_v4()));
-    let (posted, put, read, listed) = tokio::join!(
+    let (posted, put, read, listed, cancelled, paid) = tokio::join!(
         service.post("k-1", &order),
         service.put(Uuid::new_v4(), &order),
         service.get(&one),
         service.get("/orders"),
+        service.delete(Uuid::new_v4()),
+        service.pay("k-1", Uuid::new_v4(), "pm_card_ok"),
     );
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
-    for answer in [posted, put, read, listed] {
+    for answer in [posted, put, read, listed, cancelled, paid] {
         answer.expect_problem(503, "temporarily_unavailable");
         assert_eq!(answer.header("retry-after"), Some("1"));
     }

@@ -35,6 +35,7 @@ async fn an_order_is_shown_with_all_there_is_to_know() {
     assert_eq!(view["reference"], "cart-1");
     assert_eq!(view["payment_method"], "pm_card_ok");
     assert_eq!((&view["attempt"], &view["version"]), (&json!(1), &json!(1)));
+    assert_eq!(view["cancel_requested"], false);
     assert_eq!(view["items"], items);
 }
 

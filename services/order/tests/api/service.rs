@@ -101,6 +101,60 @@ impl Service {
         send(request.bearer_auth(api_key).json(body)).await
     }
 
+    pub(crate) async fn delete(&self, id: Uuid) -> Answer {
+        send(self.request(Method::DELETE, &format!("/orders/{id}"))).await
+    }
+
+    /// Pays again, with another method.
+    pub(crate) async fn pay(&self, key: &str, id: Uuid, method: &str) -> Answer {
+        let request = self.request(Method::POST, &format!("/orders/{id}/payments"));
+        send(
+            request
+                .header(KEY, key)
+                .json(&json!({"payment_method": method})),
+        )
+        .await
+    }
+
+    /// A fresh order of acme, brought to a state as its events would have.
+    pub(crate) async fn order_in(&self, status: &str) -> Uuid {
+        let key = format!("order-{}", Uuid::new_v4());
+        let placed = self.post(&key, &order()).await;
+        let id = placed.expect(201).order_id();
+        self.move_to(id, status).await;
+        id
+    }
+
+    /// Does to an order that was just placed, or whose attempt is open, what events would do.
+    pub(crate) async fn move_to(&self, id: Uuid, status: &str) {
+        let steps = match status {
+            "placed" => 0,
+            "paid" | "declined" => 1,
+            _ => 2,
+        };
+        let moved = sqlx::query(
+            "update orders set status = $2, version = version + $3
+             where id = $1 and status = 'placed'",
+        )
+        .bind(id)
+        .bind(status)
+        .bind(steps)
+        .execute(&self.pool)
+        .await
+        .unwrap();
+        assert_eq!(moved.rows_affected(), 1);
+    }
+
+    /// How many events of this type there are about an order.
+    pub(crate) async fn events(&self, id: Uuid, event_type: &str) -> i64 {
+        sqlx::query_scalar("select count(*) from outbox where subject = $1 and event_type = $2")
+            .bind(id)
+            .bind(event_type)
+            .fetch_one(&self.pool)
+            .await
+            .unwrap()
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         send(self.request(Method::GET, path)).await
     }

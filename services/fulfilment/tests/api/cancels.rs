@@ -1,0 +1,167 @@
+//! Whether an order ships is decided once, by what is heard of it first.
+
+use uuid::Uuid;
+
+use crate::world::World;
+
+const SHELF: [(&str, i64); 1] = [("SKU-1", 1_000)];
+const TWO: [(&str, u32); 1] = [("SKU-1", 2)];
+
+/// Order, attempt, status and reason of every shipment, and what was announced about it: all that a
+/// repeat must leave alone.
+async fn decisions(world: &World) -> Vec<(Uuid, i32, String, Option<String>, Vec<String>)> {
+    sqlx::query_as(
+        "select order_id, attempt, status, reason, array(
+            select format('%s %s %s', event_type, payload::jsonb ->> 'attempt',
+                          payload::jsonb ->> 'reason')
+            from outbox where subject = order_id order by id)
+         from shipments order by order_id",
+    )
+    .fetch_all(&world.pool)
+    .await
+    .unwrap()
+}
+
+fn cancelled(order: Uuid) -> (Uuid, i32, String, Option<String>, Vec<String>) {
+    let announced = vec!["fulfilment.rejected 1 cancelled".to_owned()];
+    let reason = Some("cancelled".to_owned());
+    (order, 1, "cancelled".to_owned(), reason, announced)
+}
+
+fn shipped(order: Uuid) -> (Uuid, i32, String, Option<String>, Vec<String>) {
+    let announced = vec!["fulfilment.shipped 1 ".to_owned()];
+    (order, 1, "shipped".to_owned(), None, announced)
+}
+
+#[tokio::test]
+async fn an_order_that_was_called_off_does_not_ship_however_late_it_is_paid() {
+    let world = World::create(&SHELF).await;
+    let order = Uuid::new_v4();
+    let running = world.start(&world.group).await;
+    world.topic.cancel_requested(order).await;
+    world.processed(1).await;
+    assert_eq!(decisions(&world).await, [cancelled(order)]);
+    // Paid for in another batch: the refusal alone makes payment give it back.
+    world.topic.captured(order, &TWO).await;
+    world.processed(2).await;
+    running.stop().await;
+    assert_eq!(decisions(&world).await, [cancelled(order)]);
+    assert_eq!(world.stock("SKU-1").await, (1_000, 0));
+    let correlated = "select count(*) from outbox where correlation_id = 'corr-' || subject";
+    assert_eq!(world.count(correlated).await, 1);
+}
+
+#[tokio::test]
+async fn what_has_shipped_is_not_called_back() {
+    let world = World::create(&SHELF).await;
+    let order = Uuid::new_v4();
+    let running = world.start(&world.group).await;
+    world.topic.captured(order, &TWO).await;
+    world.processed(1).await;
+    world.topic.cancel_requested(order).await;
+    world.processed(2).await;
+    running.stop().await;
+    assert_eq!(decisions(&world).await, [shipped(order)]);
+    assert_eq!(world.stock("SKU-1").await, (998, 2));
+}
+
+#[tokio::test]
+async fn what_was_out_of_stock_is_refused_once_even_if_it_is_called_off_then() {
+    let world = World::create(&[("SKU-1", 1)]).await;
+    let order = Uuid::new_v4();
+    let running = world.start(&world.group).await;
+    world.topic.captured(order, &TWO).await;
+    world.processed(1).await;
+    world.topic.cancel_requested(order).await;
+    world.processed(2).await;
+    running.stop().await;
+    let announced = vec!["fulfilment.rejected 1 out_of_stock".to_owned()];
+    let reason = Some("out_of_stock".to_owned());
+    let rejected = (order, 1, "rejected".to_owned(), reason, announced);
+    assert_eq!(decisions(&world).await, [rejected]);
+    assert_eq!(world.stock("SKU-1").await, (1, 0));
+}
+
+#[tokio::test]
+async fn in_one_batch_too_the_first_word_counts() {
+    let world = World::create(&SHELF).await;
+    let mut expected = Vec::new();
+    // All of it is there before anybody reads.
+    for number in 0..20 {
+        let order = Uuid::new_v4();
+        if number % 2 == 0 {
+            world.topic.captured(order, &TWO).await;
+            world.topic.cancel_requested(order).await;
+            expected.push(shipped(order));
+        } else {
+            world.topic.cancel_requested(order).await;
+            world.topic.captured(order, &TWO).await;
+            expected.push(cancelled(order));
+        }
+    }
+    let running = world.start(&world.group).await;
+    world.processed(40).await;
+    running.stop().await;
+    expected.sort_by_key(|decision| decision.0);
+    assert_eq!(decisions(&world).await, expected);
+    assert_eq!(world.stock("SKU-1").await, (980, 20));
+    // A transaction has one time: fewer times than messages mean that there were batches.
+    let batches = "select count(distinct processed_at) from processed_messages";
+    assert!(world.count(batches).await < 20, "nothing shared a batch");
+}
+
+#[tokio::test]
+async fn everything_again_to_an_empty_ledger_changes_nothing() {
+    let world = World::create(&SHELF).await;
+    let (early, late, never) = (Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4());
+    world.topic.cancel_requested(early).await;
+    world.topic.captured(early, &TWO).await;
+    world.topic.captured(late, &TWO).await;
+    world.topic.cancel_requested(late).await;
+    world.topic.cancel_requested(never).await;
+    let running = world.start(&world.group).await;
+    world.processed(5).await;
+    running.stop().await;
+    let before = decisions(&world).await;
+    let mut expected = [cancelled(early), shipped(late), cancelled(never)];
+    expected.sort_by_key(|decision| decision.0);
+    assert_eq!(before, expected);
+
+    world.execute("delete from processed_messages").await;
+    let other = format!("fulfilment-{}", Uuid::new_v4());
+    let running = world.start(&other).await;
+    world.processed(5).await;
+    running.stop().await;
+    assert_eq!(decisions(&world).await, before);
+    assert_eq!(world.stock("SKU-1").await, (998, 2));
+}
+
+#[tokio::test]
+async fn a_payment_under_a_later_attempt_of_a_refused_order_is_refused_as_well() {
+    let world = World::create(&SHELF).await;
+    let (apart, together) = (Uuid::new_v4(), Uuid::new_v4());
+    world.topic.cancel_requested(together).await;
+    world.topic.captured_by(together, 2, &TWO).await;
+    world.topic.cancel_requested(apart).await;
+    let running = world.start(&world.group).await;
+    world.processed(3).await;
+    world.topic.captured_by(apart, 2, &TWO).await;
+    world.processed(4).await;
+    running.stop().await;
+    let refused_twice = |order| {
+        let announced =
+            ["1", "2"].map(|attempt| format!("fulfilment.rejected {attempt} cancelled"));
+        let reason = Some("cancelled".to_owned());
+        (order, 2, "cancelled".to_owned(), reason, announced.to_vec())
+    };
+    let mut expected = [refused_twice(apart), refused_twice(together)];
+    expected.sort_by_key(|decision| decision.0);
+    assert_eq!(decisions(&world).await, expected);
+
+    let other = format!("fulfilment-{}", Uuid::new_v4());
+    let running = world.start(&other).await;
+    world.processed(8).await;
+    running.stop().await;
+    assert_eq!(decisions(&world).await, expected);
+    assert_eq!(world.stock("SKU-1").await, (1_000, 0));
+}
