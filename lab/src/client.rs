@@ -37,6 +37,8 @@ pub struct Client {
 pub struct Order {
     pub order_id: Uuid,
     pub status: String,
+    #[serde(default)]
+    pub version: i32,
 }
 
 impl Client {
@@ -77,6 +79,25 @@ impl Client {
         }
         let response = request.send().await.context("POST /orders")?;
         Answer::read(response).await
+    }
+
+    /// Asks for the order to be cancelled, once.
+    pub async fn cancel(&self, id: Uuid) -> anyhow::Result<Answer> {
+        let request = self.http.delete(format!("{}/orders/{id}", self.order_url));
+        let response = request.bearer_auth(&self.api_key).send().await;
+        Answer::read(response.context("DELETE /orders/{id}")?).await
+    }
+
+    /// Pays a declined order with another method, once.
+    pub async fn pay_again(&self, id: Uuid, key: &str, method: &str) -> anyhow::Result<Answer> {
+        let url = format!("{}/orders/{id}/payments", self.order_url);
+        let request = self.http.post(url).bearer_auth(&self.api_key);
+        let response = request
+            .header("idempotency-key", key)
+            .json(&serde_json::json!({ "payment_method": method }))
+            .send()
+            .await;
+        Answer::read(response.context("POST /orders/{id}/payments")?).await
     }
 
     /// Sends the order under one key until the answer is final, or the tries are used up.

@@ -118,10 +118,20 @@ pub async fn settled(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
             );
         }
     }
-    let open = "select count(*) from payments where status = 'pending'";
-    let open = count(&databases.payment, open).await?;
-    if open > 0 {
-        report(&mut found, "L2 no open attempts", format!("{open}"));
+    for (invariant, query) in [
+        (
+            "L2 no open attempts",
+            "select count(*) from payments where status in ('pending', 'unknown')",
+        ),
+        (
+            "L2 no open refunds",
+            "select count(*) from refunds where status <> 'refunded'",
+        ),
+    ] {
+        let open = count(&databases.payment, query).await?;
+        if open > 0 {
+            report(&mut found, invariant, open.to_string());
+        }
     }
     for difference in books.differences(&captured) {
         report(&mut found, "L5 books = payments", difference);

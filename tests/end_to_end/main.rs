@@ -7,12 +7,18 @@
     reason = "a test fails by panicking, also outside of its own function"
 )]
 
+mod cancels;
 mod crash_windows;
 mod duplicates;
 mod kills;
 mod outcomes;
+mod paying_again;
 mod provider_faults;
+mod reconciliation;
 mod redelivery;
+mod refunds;
 mod replicas;
+mod slow_provider;
 mod trace;
+mod unknowns;
 mod world;

@@ -35,29 +35,3 @@ async fn a_declined_card_is_a_result_and_no_money_moves() -> anyhow::Result<()> 
     world.expect_settled().await?;
     world.stop().await
 }
-
-#[tokio::test]
-async fn what_is_not_in_stock_is_refused_and_takes_nothing_from_the_shelf() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let body = order_body(1).replace("SKU-99", "SKU-nobody-has");
-    let id = world.place_with(&new_key("no-stock"), &body).await?;
-    world
-        .client
-        .wait_for_status(id, "paid", Duration::from_secs(30))
-        .await?;
-    let refused = async || {
-        sqlx::query_scalar::<_, String>("select reason from shipments where order_id = $1")
-            .bind(id)
-            .fetch_optional(&world.databases.fulfilment)
-            .await
-    };
-    for _ in 0..300 {
-        if refused().await?.is_some() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    assert_eq!(refused().await?.as_deref(), Some("out_of_stock"));
-    assert_eq!(lab::invariants::always(&world.databases).await?, []);
-    world.stop().await
-}

@@ -1,0 +1,126 @@
+//! The provider's books against ours, on the whole system (P5).
+
+use lab::client::psp::Fault;
+use lab::service::Service;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::world::{World, options};
+
+async fn start() -> anyhow::Result<World> {
+    let mut options = options();
+    for (name, value) in [
+        ("RECONCILE_GRACE_SECONDS", "0"),
+        ("RECONCILE_INTERVAL_SECONDS", "0"),
+    ] {
+        let setting = (name.to_owned(), value.to_owned());
+        options.env.payment.push(setting);
+    }
+    World::start(options).await
+}
+
+async fn sweep(world: &World) -> anyhow::Result<Value> {
+    let url = world.system.url(Service::Payment);
+    let sweep = reqwest::Client::new().post(format!("{url}/admin/reconciliations?all=true"));
+    let answer = sweep.send().await?.error_for_status()?;
+    Ok(serde_json::from_str(&answer.text().await?)?)
+}
+
+/// A charge that somebody made at the provider without us.
+async fn charge_by_hand(world: &World, reference: Uuid, key: &str) -> anyhow::Result<()> {
+    let url = format!("{}/v1/charges", world.system.url(Service::Psp));
+    let body = json!({
+        "reference": reference, "amount": 700, "currency": "USD", "payment_method": "pm_card_ok",
+    });
+    let charge = reqwest::Client::new().post(url).json(&body);
+    let answer = charge.header("idempotency-key", key).send().await?;
+    answer.error_for_status()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn books_that_agree_make_an_empty_report() -> anyhow::Result<()> {
+    let world = start().await?;
+    let orders = world.place_many(5).await?;
+    world.expect_shipped_once(&orders).await?;
+    let refunded = world.place_out_of_stock().await?;
+    world.expect_end(refunded, "refunded").await?;
+    let report = sweep(&world).await?;
+    assert_eq!(report["charges"], 6);
+    assert_eq!(report["attempts"], 6);
+    assert_eq!(report["differing"], 0, "{report:#}");
+    world.stop().await
+}
+
+#[tokio::test]
+async fn an_orphan_charge_goes_back_once_however_often_the_books_are_compared() -> anyhow::Result<()>
+{
+    let world = start().await?;
+    let stranger = Uuid::new_v4();
+    charge_by_hand(&world, stranger, "by-hand").await?;
+    for _ in 0..3 {
+        sweep(&world).await?;
+    }
+    world.expect_settled_but("L5 books = payments").await?;
+    assert_eq!(world.books(stranger).await?, (1, 1));
+    let report = sweep(&world).await?;
+    assert_eq!(report["refunds_opened"], 0);
+    world.stop().await
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_settled_from_the_books_while_the_provider_answers_nobody()
+-> anyhow::Result<()> {
+    let world = start().await?;
+    // Every charge is made and no answer ever comes.
+    let fault = Fault {
+        point: "after_charge",
+        action: "hang",
+        delay_ms: None,
+        times: None,
+        reference: None,
+    };
+    world.set_fault(fault).await?;
+    let orders = world.place_many(3).await?;
+    for order in &orders {
+        while world.books(*order).await?.0 == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+    let report = sweep(&world).await?;
+    assert_eq!(report["settled"], 3, "{report:#}");
+    world.expect_shipped_once(&orders).await?;
+    world.stop().await
+}
+
+/// Window 15: the reconciler dies in mid-sweep; the next sweep does the rest, and nothing twice.
+async fn kill_at(point: &str) -> anyhow::Result<()> {
+    let world = start().await?;
+    let stranger = Uuid::new_v4();
+    charge_by_hand(&world, stranger, "by-hand").await?;
+    world.arm(Service::Payment, point).await?;
+    let died = sweep(&world).await;
+    assert!(died.is_err(), "the sweep must be cut short: {died:?}");
+    world.expect_killed(Service::Payment).await?;
+    let ready = std::time::Duration::from_secs(30);
+    world
+        .system
+        .wait_ready(Service::Payment.name(), ready)
+        .await?;
+    let report = sweep(&world).await?;
+    let expected = i64::from(point == "reconcile.page_read");
+    assert_eq!(report["refunds_opened"], expected, "{report:#}");
+    world.expect_settled_but("L5 books = payments").await?;
+    assert_eq!(world.books(stranger).await?, (1, 1));
+    world.stop().await
+}
+
+#[tokio::test]
+async fn window_15_payment_dies_before_it_acts_on_a_page() -> anyhow::Result<()> {
+    kill_at("reconcile.page_read").await
+}
+
+#[tokio::test]
+async fn window_15_payment_dies_after_a_page() -> anyhow::Result<()> {
+    kill_at("reconcile.page_committed").await
+}

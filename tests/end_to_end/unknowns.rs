@@ -1,0 +1,115 @@
+//! Outcomes that the provider never told (P2, P4).
+
+use std::time::Duration;
+
+use lab::client::psp::Fault;
+use lab::service::Service;
+use lab::system::SystemOptions;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::world::{World, options};
+
+/// A provider that forgets its keys soon, and a payment service that knows it.
+fn forgetful(window_s: u32, margin_s: u32) -> SystemOptions {
+    let mut options = options();
+    let window = ("PSP_KEY_WINDOW_SECONDS".to_owned(), window_s.to_string());
+    let margin = ("PSP_KEY_MARGIN_SECONDS".to_owned(), margin_s.to_string());
+    options.env.psp.push(window.clone());
+    options.env.payment.extend([window, margin]);
+    options
+}
+
+fn fault(point: &'static str, action: &'static str) -> Fault {
+    Fault {
+        point,
+        action,
+        delay_ms: None,
+        times: None,
+        reference: None,
+    }
+}
+
+async fn operator_view(world: &World, order: Uuid) -> anyhow::Result<Value> {
+    let url = world.system.url(Service::Payment);
+    let answer = reqwest::get(format!("{url}/admin/payments/{order}")).await?;
+    let text = answer.text().await?;
+    let view: Value = serde_json::from_str(&text)?;
+    Ok(view["attempts"][0].clone())
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_visible_with_its_reason_tries_and_next_try() -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    world.set_fault(fault("before_charge", "error")).await?;
+    let order = world.place().await?;
+    let wait = async {
+        loop {
+            let view = operator_view(&world, order).await?;
+            if view["status"] == "unknown" && view["tries"].as_i64() > Some(1) {
+                return anyhow::Ok(view);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let view = tokio::time::timeout(Duration::from_secs(30), wait).await??;
+    assert_eq!(view["last_error"], "status 500");
+    assert!(view["next_try_at"].is_string(), "{view}");
+    lab::client::psp::clear_faults(world.system.url(Service::Psp)).await?;
+    world.expect_shipped_once(&[order]).await?;
+    world.stop().await
+}
+
+#[tokio::test]
+async fn a_provider_that_forgets_its_keys_still_charges_once() -> anyhow::Result<()> {
+    // It loses every answer until its memory of the key is over, and then some.
+    let world = World::start(forgetful(6, 3)).await?;
+    world.set_fault(fault("after_charge", "drop")).await?;
+    let orders = world.place_many(5).await?;
+    world.expect_shipped_once(&orders).await?;
+    let sent_last: f64 = sqlx::query_scalar(
+        "select max(extract(epoch from updated_at - first_called_at))::float8 from payments",
+    )
+    .fetch_one(&world.databases.payment)
+    .await?;
+    assert!(sent_last >= 3.0, "the margin was never met: {sent_last} s");
+    world.stop().await
+}
+
+#[tokio::test]
+async fn a_charge_that_never_was_is_sent_again_once_the_books_say_so() -> anyhow::Result<()> {
+    let world = World::start(forgetful(6, 3)).await?;
+    world.set_fault(fault("before_charge", "drop")).await?;
+    let orders = world.place_many(3).await?;
+    let looked_up = async || -> anyhow::Result<bool> {
+        let metrics = reqwest::get(format!("{}/metrics", world.system.url(Service::Payment)));
+        let text = metrics.await?.text().await?;
+        let absent = |line: &&str| line.starts_with("psp_calls_total") && line.contains("absent");
+        Ok(text.lines().any(|line| absent(&line)))
+    };
+    let wait = async {
+        while !looked_up().await? {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(Duration::from_secs(30), wait).await??;
+    lab::client::psp::clear_faults(world.system.url(Service::Psp)).await?;
+    world.expect_shipped_once(&orders).await?;
+    world.stop().await
+}
+
+#[tokio::test]
+async fn a_provider_that_replays_its_errors_is_asked_for_the_charge_instead() -> anyhow::Result<()>
+{
+    let mut options = forgetful(6, 3);
+    let stored = ("PSP_REPLAY_5XX".to_owned(), "stored".to_owned());
+    options.env.psp.push(stored);
+    let world = World::start(options).await?;
+    let mut fault = fault("after_charge", "error");
+    fault.times = Some(1);
+    world.set_fault(fault).await?;
+    let order = world.place().await?;
+    world.expect_shipped_once(&[order]).await?;
+    world.stop().await
+}
