@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use lab::{broker, demo, infra, load, up, verify};
+use lab::{broker, demo, infra, load, reconcile, up, verify};
 
 /// Runs ChargeOnce on one machine: to try it, to test it, to measure it.
 #[derive(Debug, Parser)]
@@ -19,6 +19,7 @@ enum Command {
     Demo(demo::Args),
     Verify(verify::Args),
     Load(load::Args),
+    Reconcile(reconcile::Args),
     Infra(infra::Args),
     #[command(hide = true)]
     Broker(broker::embedded::Args),
@@ -45,6 +46,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(args).await?,
         Command::Verify(args) => verify::run(args).await?,
         Command::Load(args) => load::run(args).await?,
+        Command::Reconcile(args) => return reconcile::run(args).await,
         Command::Infra(args) => return infra::run(args).await,
         Command::Broker(args) => broker::embedded::run(args).await?,
     }
