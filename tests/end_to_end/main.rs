@@ -22,3 +22,4 @@ mod slow_provider;
 mod trace;
 mod unknowns;
 mod world;
+mod zombies;

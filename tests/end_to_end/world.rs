@@ -126,8 +126,18 @@ impl World {
 
     /// Arms a crash point in a running service.
     pub(crate) async fn arm(&self, service: Service, point: &str) -> anyhow::Result<()> {
+        self.arm_to(service, point, "kill").await
+    }
+
+    /// The same, to `kill` the process there or to `pause` it.
+    pub(crate) async fn arm_to(
+        &self,
+        service: Service,
+        point: &str,
+        action: &str,
+    ) -> anyhow::Result<()> {
         let url = format!("{}/admin/crash-points", self.system.url(service));
-        let body = serde_json::json!({ "name": point });
+        let body = serde_json::json!({ "name": point, "action": action });
         let answer = reqwest::Client::new().post(url).json(&body).send().await?;
         let status = answer.status();
         ensure!(

@@ -151,13 +151,15 @@ impl Work {
     }
 }
 
-/// The crash points during and after a call.
-const fn call_points(errand: &Errand) -> (&'static str, &'static str) {
+/// The crash points before, during and after a call.
+const fn call_points(errand: &Errand) -> [&'static str; 3] {
     match errand {
-        Errand::Charge { .. } | Errand::LookUp => ("charge.in_flight", "charge.answered"),
-        Errand::Cancel => ("cancel.in_flight", "cancel.answered"),
+        Errand::Charge { .. } | Errand::LookUp => {
+            ["charge.sending", "charge.in_flight", "charge.answered"]
+        }
+        Errand::Cancel => ["cancel.sending", "cancel.in_flight", "cancel.answered"],
         Errand::Refund { .. } | Errand::LookUpRefund { .. } => {
-            ("refund.in_flight", "refund.answered")
+            ["refund.sending", "refund.in_flight", "refund.answered"]
         }
     }
 }
@@ -178,7 +180,8 @@ async fn call(
     metrics::gauge!(metric::CHARGES_IN_FLIGHT).increment(1);
     let started = Instant::now();
     let traceparent = span.traceparent();
-    let (in_flight, answered) = call_points(&leased.errand);
+    let [sending, in_flight, answered] = call_points(&leased.errand);
+    crash::point(sending);
     let request = psp.run(&leased, traceparent.as_deref());
     let answer = crash::during(in_flight, request).await;
     crash::point(answered);

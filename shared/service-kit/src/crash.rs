@@ -2,7 +2,8 @@
 //!
 //! Only with the feature `crash-points`. Then `CRASH_POINTS=name[:hits][,…]` arms points at start,
 //! and `POST /admin/crash-points` arms them in a running process. An armed point kills the process
-//! with SIGKILL on its n-th hit: no destructor, no flush, no goodbye.
+//! with SIGKILL on its n-th hit: no destructor, no flush, no goodbye. Or it pauses the process with
+//! SIGSTOP, to be resumed as a zombie when others have taken its work over.
 
 use std::future::Future;
 use std::time::Duration;
@@ -33,7 +34,7 @@ pub async fn during<F: Future>(name: &'static str, work: F) -> F::Output {
 }
 
 #[cfg(feature = "crash-points")]
-pub use armed::{arm, arm_from_env, is_armed, list};
+pub use armed::{Action, arm, arm_from_env, is_armed, list};
 
 #[cfg(not(feature = "crash-points"))]
 fn is_armed(_: &str) -> bool {
@@ -48,21 +49,38 @@ mod armed {
 
     use anyhow::Context as _;
     use rustix::process::{Signal, getpid, kill_process};
+    use serde::{Deserialize, Serialize};
 
     const ENV: &str = "CRASH_POINTS";
 
-    /// Name → hits left until it fires.
-    static POINTS: Mutex<BTreeMap<String, u32>> = Mutex::new(BTreeMap::new());
+    /// What an armed point does.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Action {
+        #[default]
+        Kill,
+        Pause,
+    }
+
+    /// Hits left until it fires, and what it does then.
+    #[derive(Clone, Copy, Debug, Serialize)]
+    pub struct Armed {
+        hits: u32,
+        action: Action,
+    }
+
+    static POINTS: Mutex<BTreeMap<String, Armed>> = Mutex::new(BTreeMap::new());
     /// Spares the lock while nothing is armed.
     static ANY: AtomicBool = AtomicBool::new(false);
 
-    fn points() -> MutexGuard<'static, BTreeMap<String, u32>> {
+    fn points() -> MutexGuard<'static, BTreeMap<String, Armed>> {
         POINTS.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fires on the `hits`-th pass; 1 is the next one.
-    pub fn arm(name: &str, hits: u32) {
-        points().insert(name.to_owned(), hits.max(1));
+    pub fn arm(name: &str, hits: u32, action: Action) {
+        let hits = hits.max(1);
+        points().insert(name.to_owned(), Armed { hits, action });
         ANY.store(true, Ordering::Release);
     }
 
@@ -75,7 +93,7 @@ mod armed {
             let hits = hits
                 .parse()
                 .with_context(|| format!("{ENV}: bad hit count in {entry:?}"))?;
-            arm(name, hits);
+            arm(name, hits, Action::Kill);
         }
         Ok(())
     }
@@ -84,7 +102,7 @@ mod armed {
         ANY.load(Ordering::Acquire) && points().contains_key(name)
     }
 
-    pub fn list() -> BTreeMap<String, u32> {
+    pub fn list() -> BTreeMap<String, Armed> {
         points().clone()
     }
 
@@ -93,19 +111,29 @@ mod armed {
             return;
         }
         let fires = match points().get_mut(name) {
-            Some(left) => {
-                *left -= 1;
-                *left == 0
+            Some(armed) => {
+                armed.hits = armed.hits.saturating_sub(1);
+                (armed.hits == 0).then_some(armed.action)
             }
-            None => false,
+            None => None,
         };
-        if fires {
-            tracing::error!(point = name, "crash point reached: killing this process");
-            let _ = kill_process(getpid(), Signal::KILL);
-            // The signal is on its way; nothing more may run meanwhile.
-            loop {
-                std::thread::park();
+        match fires {
+            None => {}
+            Some(Action::Kill) => die(name),
+            Some(Action::Pause) => {
+                points().remove(name);
+                tracing::error!(point = name, "crash point reached: pausing this process");
+                let _ = kill_process(getpid(), Signal::STOP);
             }
+        }
+    }
+
+    fn die(name: &'static str) -> ! {
+        tracing::error!(point = name, "crash point reached: killing this process");
+        let _ = kill_process(getpid(), Signal::KILL);
+        // The signal is on its way; nothing more may run meanwhile.
+        loop {
+            std::thread::park();
         }
     }
 }

@@ -87,6 +87,8 @@ mod admin {
         name: String,
         #[serde(default = "next_hit")]
         hits: u32,
+        #[serde(default)]
+        action: crash::Action,
     }
 
     fn next_hit() -> u32 {
@@ -96,7 +98,7 @@ mod admin {
     pub(super) fn routes() -> Router {
         let list = async || Json(crash::list());
         let arm = async |Json(arm): Json<Arm>| {
-            crash::arm(&arm.name, arm.hits);
+            crash::arm(&arm.name, arm.hits, arm.action);
             Json(crash::list())
         };
         Router::new().route("/admin/crash-points", get(list).post(arm))

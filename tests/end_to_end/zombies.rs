@@ -1,0 +1,127 @@
+//! Window 17: a payment process is paused with a call in its hands, loses its lease, and wakes up
+//! when others have done its work. It sends what it had in hand; nothing may happen twice.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use lab::service::Service;
+use rustix::process::{Pid, Signal, kill_process};
+use uuid::Uuid;
+
+use crate::world::{World, options};
+
+const PAUSED_WITHIN: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(50);
+
+/// A lease that outlives a paused consumer's session (6 s): the refusal is heard before the lease of
+/// the attempt runs out.
+const LONG_LEASE_MS: &str = "15000";
+
+/// A world with two payment processes, of which the second is down for now.
+async fn start(lease_ms: Option<&str>) -> anyhow::Result<World> {
+    let mut options = options();
+    options.replicas.payment = 2;
+    let lease = lease_ms.map(|ms| ("LEASE_MS".to_owned(), ms.to_owned()));
+    options.env.payment.extend(lease);
+    let world = World::start(options).await?;
+    world.system.stop_service("payment-2").await?;
+    Ok(world)
+}
+
+async fn wait_until_paused(pid: u32) -> anyhow::Result<()> {
+    let wait = async {
+        // The third field of the process's line is its state: T for stopped.
+        let stopped = || -> anyhow::Result<bool> {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+            let after_name = stat.rsplit(')').next().unwrap_or_default();
+            Ok(after_name.trim_start().starts_with('T'))
+        };
+        while !stopped()? {
+            tokio::time::sleep(POLL).await;
+        }
+        anyhow::Ok(())
+    };
+    let paused = tokio::time::timeout(PAUSED_WITHIN, wait).await;
+    paused.context("the process never paused")?
+}
+
+/// Pauses the first payment process at the point, with the order that `place` places in its hands;
+/// returns the order and how to wake the zombie.
+async fn pause_at(world: &World, point: &str) -> anyhow::Result<(Uuid, impl FnOnce())> {
+    world.arm_to(Service::Payment, point, "pause").await?;
+    let order = world.place().await?;
+    let pid = world.system.pid("payment").context("payment is down")?;
+    wait_until_paused(pid).await?;
+    world.system.start_service("payment-2").await?;
+    let wake = move || {
+        if let Some(pid) = Pid::from_raw(pid as i32) {
+            let _ = kill_process(pid, Signal::CONT);
+        }
+    };
+    Ok((order, wake))
+}
+
+/// Until the zombie has had its say: it answers, and has no call out any more.
+async fn wait_until_quiet(world: &World) -> anyhow::Result<()> {
+    let url = format!("{}/metrics", world.system.url(Service::Payment));
+    let wait = async {
+        loop {
+            let text = reqwest::get(&url).await?.text().await?;
+            let mut lines = text.lines();
+            if lines.any(|line| line == "charges_in_flight 0") {
+                return anyhow::Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    tokio::time::timeout(PAUSED_WITHIN, wait).await?
+}
+
+#[tokio::test]
+async fn a_zombie_that_sends_its_charge_after_another_did_charges_nothing() -> anyhow::Result<()> {
+    let world = start(None).await?;
+    let (order, wake) = pause_at(&world, "charge.sending").await?;
+    world.expect_shipped_once(&[order]).await?;
+    wake();
+    wait_until_quiet(&world).await?;
+    world.expect_shipped_once(&[order]).await?;
+    world.stop().await
+}
+
+#[tokio::test]
+async fn a_zombie_that_sends_its_charge_after_the_order_was_cancelled_charges_nothing()
+-> anyhow::Result<()> {
+    let world = start(Some(LONG_LEASE_MS)).await?;
+    let (order, wake) = pause_at(&world, "charge.sending").await?;
+    assert_eq!(world.cancel(order).await?, 204);
+    world.expect_end(order, "cancelled").await?;
+    assert_eq!(world.books(order).await?, (0, 0));
+    wake();
+    wait_until_quiet(&world).await?;
+    // It was told by the provider that its key is out of use, not that there is nothing to do.
+    let refused: i64 = sqlx::query_scalar(
+        "select count(*) from requests where key = $1 and operation = 'cancellation'",
+    )
+    .bind(format!("pay:{order}:1"))
+    .fetch_one(&world.databases.psp)
+    .await?;
+    ensure!(refused == 1, "the key was never burnt");
+    world.expect_end(order, "cancelled").await?;
+    assert_eq!(world.books(order).await?, (0, 0));
+    world.stop().await
+}
+
+#[tokio::test]
+async fn a_zombie_that_heard_of_its_charge_after_the_order_was_cancelled_records_nothing()
+-> anyhow::Result<()> {
+    let world = start(None).await?;
+    let (order, wake) = pause_at(&world, "charge.answered").await?;
+    assert_eq!(world.cancel(order).await?, 204);
+    world.expect_end(order, "refunded").await?;
+    wake();
+    wait_until_quiet(&world).await?;
+    world.expect_end(order, "refunded").await?;
+    assert_eq!(world.books(order).await?, (1, 1));
+    world.stop().await
+}
