@@ -6,9 +6,12 @@
 mod books;
 mod kill_payment;
 mod other_body;
+mod out_of_stock;
 mod parallel;
+mod pay_again;
 mod place;
 mod retry;
+mod slow_provider;
 mod story;
 
 use anyhow::{anyhow, bail};
@@ -23,6 +26,8 @@ use story::Story;
 const LEASE_MS: u64 = 3_000;
 /// Must stay below the lease: a call that outlives it could be made twice at once.
 const PSP_TIMEOUT_MS: u64 = 2_500;
+/// What a slow card takes: long enough that everybody in front gives up, short enough for a demo.
+const PSP_SLOW_MS: u64 = 10_000;
 
 /// Start the whole system here and watch it keep its promise.
 #[derive(Debug, clap::Args)]
@@ -65,6 +70,9 @@ async fn tell(system: &System) -> anyhow::Result<()> {
     parallel::tell(&mut story).await?;
     other_body::tell(&mut story, &first).await?;
     kill_payment::tell(&mut story).await?;
+    pay_again::tell(&mut story).await?;
+    out_of_stock::tell(&mut story).await?;
+    slow_provider::tell(&mut story).await?;
     books::tell(&mut story).await
 }
 
@@ -79,6 +87,8 @@ fn options(args: &Args) -> SystemOptions {
         ("LEASE_MS".to_owned(), LEASE_MS.to_string()),
         ("PSP_TIMEOUT_MS".to_owned(), PSP_TIMEOUT_MS.to_string()),
     ];
+    let slow = ("PSP_SLOW_MS".to_owned(), PSP_SLOW_MS.to_string());
+    options.env.psp.push(slow);
     options
 }
 

@@ -43,18 +43,34 @@ pub async fn charges_per_order(
     psp: &PgPool,
     orders: &[Uuid],
 ) -> anyhow::Result<HashMap<Uuid, i64>> {
+    let query = "select reference, count(*) from charges where reference = any($1) group by 1";
+    count_per_order(psp, orders, query).await
+}
+
+/// Refunds per order, zero included.
+pub async fn refunds_per_order(
+    psp: &PgPool,
+    orders: &[Uuid],
+) -> anyhow::Result<HashMap<Uuid, i64>> {
+    let query = "select reference, count(*) from refunds where reference = any($1) group by 1";
+    count_per_order(psp, orders, query).await
+}
+
+async fn count_per_order(
+    psp: &PgPool,
+    orders: &[Uuid],
+    query: &'static str,
+) -> anyhow::Result<HashMap<Uuid, i64>> {
     let mut counts: HashMap<Uuid, i64> = orders.iter().map(|id| (*id, 0)).collect();
     for batch in orders.chunks(BOOKS_BATCH_MAX) {
         let references: Vec<String> = batch.iter().map(Uuid::to_string).collect();
-        let rows: Vec<(String, i64)> = sqlx::query_as(
-            "select reference, count(*) from charges where reference = any($1) group by reference",
-        )
-        .bind(references)
-        .fetch_all(psp)
-        .await
-        .context("counting charges in the PSP's books")?;
+        let rows: Vec<(String, i64)> = sqlx::query_as(query)
+            .bind(references)
+            .fetch_all(psp)
+            .await
+            .context("counting in the PSP's books")?;
         for (reference, count) in rows {
-            let id = Uuid::parse_str(&reference).context("a charge's reference is no order id")?;
+            let id = Uuid::parse_str(&reference).context("a reference is no order id")?;
             counts.insert(id, count);
         }
     }

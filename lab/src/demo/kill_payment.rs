@@ -23,7 +23,7 @@ pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
     story.chapter("Payment is killed after the money moved, before it wrote that down");
     let psp_url = story.system.url(Service::Psp).to_owned();
     // The fault hits whatever is charged next, so nothing else may be on its way.
-    story.wait_until_all_shipped().await?;
+    story.wait_until_all_ended().await?;
     hold_next_reply(&psp_url).await?;
     let (_, id) = story
         .place(

@@ -20,8 +20,35 @@ pub(super) struct Story<'a> {
     /// The provider's own database: the only witness of what was charged.
     pub(super) psp: PgPool,
     pub(super) payment: PgPool,
-    orders: Vec<(String, Uuid)>,
+    orders: Vec<Told>,
     chapter: u32,
+}
+
+/// An order of the story, and how it has to end.
+pub(super) struct Told {
+    pub(super) what: String,
+    pub(super) id: Uuid,
+    pub(super) end: End,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Shipped,
+    Refunded,
+}
+
+impl End {
+    pub(super) fn status(self) -> &'static str {
+        match self {
+            Self::Shipped => "shipped",
+            Self::Refunded => "refunded",
+        }
+    }
+
+    /// How often its charge is to be given back.
+    pub(super) fn refunds(self) -> i64 {
+        i64::from(self == Self::Refunded)
+    }
 }
 
 /// An order of an earlier chapter that a later one comes back to.
@@ -50,10 +77,15 @@ impl<'a> Story<'a> {
 
     /// Every order of the story is named here, so that the last chapter looks for it in the books.
     pub(super) fn remember(&mut self, what: &str, id: Uuid) {
-        self.orders.push((what.to_owned(), id));
+        self.remember_as(what, id, End::Shipped);
     }
 
-    pub(super) fn orders(&self) -> &[(String, Uuid)] {
+    pub(super) fn remember_as(&mut self, what: &str, id: Uuid, end: End) {
+        let what = what.to_owned();
+        self.orders.push(Told { what, id, end });
+    }
+
+    pub(super) fn orders(&self) -> &[Told] {
         &self.orders
     }
 
@@ -92,11 +124,11 @@ impl<'a> Story<'a> {
         Ok((answer, id))
     }
 
-    /// Waits until every order of the story so far has shipped.
-    pub(super) async fn wait_until_all_shipped(&self) -> anyhow::Result<()> {
-        for (_, id) in &self.orders {
+    /// Waits until every order of the story so far has come to its end.
+    pub(super) async fn wait_until_all_ended(&self) -> anyhow::Result<()> {
+        for told in &self.orders {
             self.client
-                .wait_for_status(*id, "shipped", SHIPPED_WITHIN)
+                .wait_for_status(told.id, told.end.status(), SHIPPED_WITHIN)
                 .await?;
         }
         Ok(())
