@@ -4,6 +4,7 @@
 pub mod refusals;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use events::{EventType, FulfilmentRejected, OrderPaymentRequested, OrderPlaced};
@@ -21,6 +22,8 @@ pub struct FollowOrders {
     pub refund_due: Arc<Notify>,
     /// Wakes the relay.
     pub wake: outbox::Wake,
+    /// Whether a batch has refused something: only then is there news for those besides `due`.
+    pub refused: AtomicBool,
 }
 
 impl Handler for FollowOrders {
@@ -50,15 +53,18 @@ impl Handler for FollowOrders {
         }
         if !refusals.is_empty() {
             refusals::apply(tx, &refusals).await?;
+            self.refused.store(true, Ordering::Release);
         }
         Ok(())
     }
 
     fn committed(&self) {
         self.due.notify_one();
-        self.unknown_due.notify_one();
-        self.refund_due.notify_one();
-        self.wake.wake();
+        if self.refused.swap(false, Ordering::AcqRel) {
+            self.unknown_due.notify_one();
+            self.refund_due.notify_one();
+            self.wake.wake();
+        }
     }
 }
 

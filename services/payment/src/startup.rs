@@ -1,6 +1,7 @@
 //! Puts the service together, and runs it until it is told to stop.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -86,6 +87,7 @@ impl Application {
             unknown_due,
             refund_due,
             wake: wake.clone(),
+            refused: AtomicBool::new(false),
         };
         let services = Services {
             pool: pool.clone(),
