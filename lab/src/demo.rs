@@ -41,7 +41,9 @@ pub struct Args {
 /// Tells the story once, then leaves the system to the reader.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
-    println!("Starting Postgres, a broker and four services as processes of this machine …");
+    println!(
+        "Starting Postgres, a broker, a mail sink and five services as processes of this machine …"
+    );
     let system = tokio::select! {
         system = System::start(options(&args)) => system?,
         _ = signals.next() => bail!("interrupted before everything was up"),

@@ -21,6 +21,7 @@ pub mod readiness;
 pub mod scratch;
 pub mod service;
 pub mod signals;
+pub mod smtp_sink;
 pub mod supervisor;
 pub mod system;
 pub mod up;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use lab::{broker, demo, infra, load, up, verify};
+use lab::{broker, demo, infra, load, smtp_sink, up, verify};
 
 /// Runs ChargeOnce on one machine: to try it, to test it, to measure it.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ enum Command {
     Infra(infra::Args),
     #[command(hide = true)]
     Broker(broker::embedded::Args),
+    #[command(hide = true)]
+    SmtpSink(smtp_sink::Args),
 }
 
 #[tokio::main]
@@ -47,6 +49,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Load(args) => load::run(args).await?,
         Command::Infra(args) => return infra::run(args).await,
         Command::Broker(args) => broker::embedded::run(args).await?,
+        Command::SmtpSink(args) => smtp_sink::run(args).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

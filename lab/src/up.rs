@@ -36,7 +36,8 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PortsChoice {
-    /// order 8081, payment 8082, fulfilment 8083, psp 8090.
+    /// order 8081, payment 8082, fulfilment 8083, receipt 8084, psp 8090, and 8025
+    /// for mail.
     Fixed,
     /// Any that are free.
     Free,
@@ -92,6 +93,7 @@ fn print_guide(endpoints: &Endpoints) {
         endpoints.database_url(Service::Order)
     );
     println!("  {:<11}{}", "logs", endpoints.state_dir.display());
+    println!("  {:<11}{}", "mails", endpoints.mails_dir.display());
     let order = endpoints.url(Service::Order);
     println!(
         "\nPlace an order; send it twice, it is placed once:\n
