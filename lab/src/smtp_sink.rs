@@ -16,6 +16,7 @@ use anyhow::Context;
 use clap::Args as ClapArgs;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 
 use crate::binaries::Binaries;
 use crate::process::Spec;
@@ -60,15 +61,16 @@ pub async fn serve(listener: TcpListener, mails_dir: PathBuf) -> anyhow::Result<
     std::fs::create_dir_all(&mails_dir)
         .with_context(|| format!("cannot create {}", mails_dir.display()))?;
     let switch = Arc::new(Switch::new(mails_dir));
+    // Dropped with this function, and the connections with them.
+    let mut sessions = JoinSet::new();
     loop {
-        let (stream, _) = listener.accept().await.context("accepting")?;
+        let (stream, _) = tokio::select! {
+            accepted = listener.accept() => accepted.context("accepting")?,
+            Some(_) = sessions.join_next() => continue,
+        };
         let switch = Arc::clone(&switch);
-        tokio::spawn(async move {
-            // A client that breaks off is its own affair.
-            if let Err(error) = session::attend(stream, &switch).await {
-                eprintln!("session ended: {error}");
-            }
-        });
+        // A client that breaks off is its own affair.
+        sessions.spawn(async move { session::attend(stream, &switch).await });
     }
 }
 

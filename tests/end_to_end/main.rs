@@ -12,6 +12,7 @@ mod duplicates;
 mod kills;
 mod outcomes;
 mod provider_faults;
+mod receipts;
 mod redelivery;
 mod replicas;
 mod trace;

@@ -30,8 +30,10 @@ pub(crate) struct World {
     pub(crate) pool: PgPool,
     pub(crate) smtp_port: u16,
     mails: TempDir,
-    _sink: AbortOnDropHandle<anyhow::Result<()>>,
+    sink: Sink,
 }
+
+type Sink = AbortOnDropHandle<anyhow::Result<()>>;
 
 #[derive(Debug, FromRow)]
 pub(crate) struct Row {
@@ -67,13 +69,12 @@ impl World {
         let mails = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let smtp_port = listener.local_addr().unwrap().port();
-        let serve = smtp_sink::serve(listener, mails.path().to_owned());
         Self {
             url,
             pool,
             smtp_port,
+            sink: sink(listener, &mails),
             mails,
-            _sink: AbortOnDropHandle::new(tokio::spawn(serve)),
         }
     }
 
@@ -136,6 +137,17 @@ impl World {
         behaviour::set(self.mails.path(), Behaviour { action, times }).unwrap();
     }
 
+    /// Every connection to it is cut.
+    pub(crate) async fn restart_mail_server(&mut self) {
+        self.sink.abort();
+        let mut listener = TcpListener::bind(("127.0.0.1", self.smtp_port)).await;
+        while listener.is_err() {
+            tokio::time::sleep(POLL).await;
+            listener = TcpListener::bind(("127.0.0.1", self.smtp_port)).await;
+        }
+        self.sink = sink(listener.unwrap(), &self.mails);
+    }
+
     pub(crate) fn mails(&self) -> Vec<Mail> {
         smtp_sink::mails(self.mails.path()).unwrap()
     }
@@ -175,6 +187,11 @@ impl World {
         })
         .await;
     }
+}
+
+fn sink(listener: TcpListener, mails: &TempDir) -> Sink {
+    let serve = smtp_sink::serve(listener, mails.path().to_owned());
+    AbortOnDropHandle::new(tokio::spawn(serve))
 }
 
 pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
