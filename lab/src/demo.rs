@@ -104,6 +104,7 @@ fn invite(system: &System) {
         "  kill -9 {:<8}                payment dies; the supervisor and the lease repair it",
         system.pid("payment").unwrap_or_default()
     );
+    println!("  ls {}", system.endpoints().mails_dir.display());
     println!(
         "  psql '{}' -c 'select reference, count(*) from charges group by 1'",
         system.database_url(Service::Psp)

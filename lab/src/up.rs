@@ -93,7 +93,7 @@ fn print_guide(endpoints: &Endpoints) {
         endpoints.database_url(Service::Order)
     );
     println!("  {:<11}{}", "logs", endpoints.state_dir.display());
-    println!("  {:<11}{}", "mails", endpoints.mails_dir.display());
+    println!("  {:<11}{}", "smtp", endpoints.smtp);
     let order = endpoints.url(Service::Order);
     println!(
         "\nPlace an order; send it twice, it is placed once:\n
@@ -106,7 +106,9 @@ fn print_guide(endpoints: &Endpoints) {
 Watch it ship:              curl -H 'Authorization: Bearer demo-key-acme' {order}/orders/ORDER_ID
 Kill a service, any time:   kill -9 {}   (payment; it is restarted)
 Check the books:            lab verify
+Read the receipts:          ls {}
 Stop:                       Ctrl-C",
-        endpoints.pids.get(Service::Payment.name()).unwrap_or(&0)
+        endpoints.pids.get(Service::Payment.name()).unwrap_or(&0),
+        endpoints.mails_dir.display()
     );
 }

@@ -1,4 +1,5 @@
 use lab::smtp_sink::Action;
+use receipt::config::TlsMode;
 use uuid::Uuid;
 
 use crate::stepper::Stepper;
@@ -57,6 +58,21 @@ async fn a_server_that_cannot_be_reached_is_tried_for_as_long_as_it_takes() {
     world.try_once().await;
     assert_eq!(world.row(order).await.state(), ("sent", 6, 1));
     assert_eq!(world.mails().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_encrypt_is_told_nothing_if_it_must() {
+    for tls in [TlsMode::Starttls, TlsMode::Implicit] {
+        let world = World::create().await;
+        let order = world.log_new().await;
+        let tried = Stepper::with_tls(&world, world.smtp_port, LONG, tls)
+            .send()
+            .await;
+        world.record(&tried).await;
+        let row = world.row(order).await;
+        assert_eq!(row.state(), ("pending", 1, 0), "{row:?}");
+        assert_eq!(world.mails().len(), 0);
+    }
 }
 
 #[tokio::test]

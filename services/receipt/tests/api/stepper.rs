@@ -21,11 +21,15 @@ pub(crate) struct Stepper {
 
 impl Stepper {
     pub(crate) fn new(world: &World, smtp_port: u16, lease: Duration) -> Self {
+        Self::with_tls(world, smtp_port, lease, TlsMode::None)
+    }
+
+    pub(crate) fn with_tls(world: &World, smtp_port: u16, lease: Duration, tls: TlsMode) -> Self {
         let (outcomes, receiver) = mpsc::channel(CONNECTIONS_MAX);
         let settings = Smtp {
             smtp_host: "127.0.0.1".to_owned(),
             smtp_port,
-            smtp_tls: TlsMode::None,
+            smtp_tls: tls,
             smtp_user: None,
             smtp_password: None,
             smtp_connections_max: CONNECTIONS_MAX,
