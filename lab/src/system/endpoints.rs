@@ -24,7 +24,7 @@ pub struct Endpoints {
     pub topic: String,
     /// Host and port of the mail sink.
     pub smtp: String,
-    /// Where the mails are that it took, as files (see [`crate::smtp_sink::mails`]).
+    /// Where the mails are that it took, as files (see [`crate::smtp_sink::mails()`]).
     pub mails_dir: PathBuf,
     /// Put before the names of databases, topic and groups.
     pub prefix: String,

@@ -144,7 +144,7 @@ impl Config {
         Ok(())
     }
 
-    pub fn from(&self) -> anyhow::Result<Mailbox> {
+    pub fn from_mailbox(&self) -> anyhow::Result<Mailbox> {
         let from = self.receipt_from.parse();
         from.with_context(|| format!("RECEIPT_FROM ({}) is no address", self.receipt_from))
     }

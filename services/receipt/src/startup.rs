@@ -30,7 +30,7 @@ pub struct Application {
 impl Application {
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         config.check()?;
-        let (from, recipients) = (config.from()?, config.recipients()?);
+        let (from, recipients) = (config.from_mailbox()?, config.recipients()?);
         let pool = database::connect_lazy(&config.database, NAME)?;
         let due = Arc::new(Notify::new());
         let (outcomes, receiver) = mpsc::channel(config.smtp.smtp_connections_max);
