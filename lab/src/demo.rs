@@ -104,7 +104,10 @@ fn invite(system: &System) {
         "  kill -9 {:<8}                payment dies; the supervisor and the lease repair it",
         system.pid("payment").unwrap_or_default()
     );
-    println!("  ls {}", system.endpoints().mails_dir.display());
+    println!(
+        "  ls {}   one receipt for each order, as mail files",
+        system.endpoints().mails_dir.display()
+    );
     println!(
         "  psql '{}' -c 'select reference, count(*) from charges group by 1'",
         system.database_url(Service::Psp)

@@ -163,6 +163,7 @@ impl Session<'_> {
         mails::keep(&self.switch.mails_dir, &from, &to, &content)?;
         match action {
             Some(Action::LoseAnswer) => Ok(Next::Break),
+            // For as long as the sink lives, whatever the client does.
             Some(Action::Hang) => future::pending().await,
             _ => Ok(Next::Answer("250 kept".to_owned())),
         }
