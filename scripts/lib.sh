@@ -3,7 +3,7 @@
 
 # Tests and lints build the same features, so that they share what they compile.
 # shellcheck disable=SC2034  # used by the scripts that source this file
-FEATURES=order/crash-points,payment/crash-points,fulfilment/crash-points
+FEATURES=order/crash-points,payment/crash-points,fulfilment/crash-points,receipt/crash-points
 
 # Where rustup puts cargo, for shells that have not read its profile.
 PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"

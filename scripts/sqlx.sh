@@ -46,6 +46,7 @@ with_postgres() {
     database order common order
     database payment common payment
     database fulfilment common fulfilment
+    database receipt common receipt
     database psp psp
     compile "$fresh"
     if [[ $1 == prepare ]]; then

@@ -46,7 +46,9 @@ pub struct Args {
 /// Tells the story once, then leaves the system to the reader.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
-    println!("Starting Postgres, a broker and four services as processes of this machine …");
+    println!(
+        "Starting Postgres, a broker, a mail sink and five services as processes of this machine …"
+    );
     let system = tokio::select! {
         system = System::start(options(&args)) => system?,
         _ = signals.next() => bail!("interrupted before everything was up"),
@@ -111,6 +113,10 @@ fn invite(system: &System) {
     println!(
         "  kill -9 {:<8}                payment dies; the supervisor and the lease repair it",
         system.pid("payment").unwrap_or_default()
+    );
+    println!(
+        "  ls {}   one receipt for each order, as mail files",
+        system.endpoints().mails_dir.display()
     );
     println!(
         "  psql '{}' -c 'select reference, count(*) from charges group by 1'",

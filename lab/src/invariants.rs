@@ -4,6 +4,7 @@
 //! moment is [`always`]; what must hold once faults have healed and work is done is [`settled`].
 
 mod books;
+mod receipts;
 
 use std::fmt;
 
@@ -15,11 +16,12 @@ use crate::service::Service;
 use crate::system::Endpoints;
 use books::Books;
 
-/// Pools of the four databases.
+/// Pools of the five databases.
 pub struct Databases {
     pub order: PgPool,
     pub payment: PgPool,
     pub fulfilment: PgPool,
+    pub receipt: PgPool,
     pub psp: PgPool,
 }
 
@@ -30,6 +32,7 @@ impl Databases {
             order: open(Service::Order).await?,
             payment: open(Service::Payment).await?,
             fulfilment: open(Service::Fulfilment).await?,
+            receipt: open(Service::Receipt).await?,
             psp: open(Service::Psp).await?,
         })
     }
@@ -135,6 +138,14 @@ pub async fn settled(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     }
     for difference in books.differences(&captured) {
         report(&mut found, "L5 books = payments", difference);
+    }
+    for difference in receipts::differences(&databases.payment, &databases.receipt).await? {
+        report(&mut found, "E1 one receipt per captured order", difference);
+    }
+    let pending = "select count(*) from receipts where status = 'pending'";
+    let pending = count(&databases.receipt, pending).await?;
+    if pending > 0 {
+        report(&mut found, "L2 no receipt pending", format!("{pending}"));
     }
     let orders = books::shipped_orders(&databases.order).await?;
     if orders != shipped.len() as i64 {

@@ -23,6 +23,7 @@ pub mod reconcile;
 pub mod scratch;
 pub mod service;
 pub mod signals;
+pub mod smtp_sink;
 pub mod supervisor;
 pub mod system;
 pub mod up;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use lab::{broker, demo, infra, load, reconcile, up, verify};
+use lab::{broker, demo, infra, load, reconcile, smtp_sink, up, verify};
 
 /// Runs ChargeOnce on one machine: to try it, to test it, to measure it.
 #[derive(Debug, Parser)]
@@ -23,6 +23,8 @@ enum Command {
     Infra(infra::Args),
     #[command(hide = true)]
     Broker(broker::embedded::Args),
+    #[command(hide = true)]
+    SmtpSink(smtp_sink::Args),
 }
 
 #[tokio::main]
@@ -49,6 +51,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Reconcile(args) => return reconcile::run(args).await,
         Command::Infra(args) => return infra::run(args).await,
         Command::Broker(args) => broker::embedded::run(args).await?,
+        Command::SmtpSink(args) => smtp_sink::run(args).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

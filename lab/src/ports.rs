@@ -7,10 +7,12 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{bail, ensure};
 
 use crate::service::Service;
+use crate::smtp_sink;
 
 /// Below the range that the kernel uses for outgoing connections (from 32768 on Linux): a port
 /// of ours, free for a moment while its service restarts, cannot become someone's local end.
 const RANGE: std::ops::Range<u16> = 15_000..32_000;
+const SMTP_SINK: (&str, u16) = (smtp_sink::PROCESS_NAME, smtp_sink::DEMO_PORT);
 const TRIES_MAX: u32 = 1_000;
 
 /// A free loopback port, never the same one twice in this program.
@@ -33,13 +35,13 @@ pub fn free() -> anyhow::Result<u16> {
     )
 }
 
-/// Fails, naming the way out, when a service's well-known port is in use.
+/// Fails, naming the way out, when a well-known port is in use.
 pub fn require_all_free() -> anyhow::Result<()> {
-    for service in Service::ALL {
-        let port = service.demo_port();
+    let services = Service::ALL.map(|service| (service.name(), service.demo_port()));
+    for (name, port) in services.into_iter().chain([SMTP_SINK]) {
         ensure!(
             is_free(port),
-            "port {port}, which {service} needs, is in use: see who has it with `ss -ltnp 'sport \
+            "port {port}, which {name} needs, is in use: see who has it with `ss -ltnp 'sport \
              = :{port}'` and stop that, or start with `--ports free`"
         );
     }

@@ -13,16 +13,19 @@ pub enum Service {
     Payment,
     /// Decides whether an order ships.
     Fulfilment,
+    /// Sends receipts for what was paid.
+    Receipt,
     /// The mock payment provider.
     Psp,
 }
 
 impl Service {
     /// Every service, in the order in which they are started: what is called, before who calls.
-    pub const ALL: [Service; 4] = [
+    pub const ALL: [Service; 5] = [
         Service::Psp,
         Service::Payment,
         Service::Fulfilment,
+        Service::Receipt,
         Service::Order,
     ];
 
@@ -32,6 +35,7 @@ impl Service {
             Service::Order => "order",
             Service::Payment => "payment",
             Service::Fulfilment => "fulfilment",
+            Service::Receipt => "receipt",
             Service::Psp => "psp",
         }
     }
@@ -42,6 +46,7 @@ impl Service {
             Service::Order => 8081,
             Service::Payment => 8082,
             Service::Fulfilment => 8083,
+            Service::Receipt => 8084,
             Service::Psp => 8090,
         }
     }
@@ -72,6 +77,8 @@ pub struct PerService<T> {
     pub payment: T,
     /// The fulfilment service's value.
     pub fulfilment: T,
+    /// The receipt service's value.
+    pub receipt: T,
     /// The mock provider's value.
     pub psp: T,
 }
@@ -83,6 +90,7 @@ impl<T> PerService<T> {
             order: make(Service::Order),
             payment: make(Service::Payment),
             fulfilment: make(Service::Fulfilment),
+            receipt: make(Service::Receipt),
             psp: make(Service::Psp),
         }
     }
@@ -93,6 +101,7 @@ impl<T> PerService<T> {
             Service::Order => &self.order,
             Service::Payment => &self.payment,
             Service::Fulfilment => &self.fulfilment,
+            Service::Receipt => &self.receipt,
             Service::Psp => &self.psp,
         }
     }
@@ -103,6 +112,7 @@ impl<T> PerService<T> {
             Service::Order => &mut self.order,
             Service::Payment => &mut self.payment,
             Service::Fulfilment => &mut self.fulfilment,
+            Service::Receipt => &mut self.receipt,
             Service::Psp => &mut self.psp,
         }
     }

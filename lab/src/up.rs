@@ -36,7 +36,8 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PortsChoice {
-    /// order 8081, payment 8082, fulfilment 8083, psp 8090.
+    /// order 8081, payment 8082, fulfilment 8083, receipt 8084, psp 8090, and 8025
+    /// for mail.
     Fixed,
     /// Any that are free.
     Free,
@@ -92,6 +93,7 @@ fn print_guide(endpoints: &Endpoints) {
         endpoints.database_url(Service::Order)
     );
     println!("  {:<11}{}", "logs", endpoints.state_dir.display());
+    println!("  {:<11}{}", "smtp", endpoints.smtp);
     let order = endpoints.url(Service::Order);
     println!(
         "\nPlace an order; send it twice, it is placed once:\n
@@ -104,7 +106,9 @@ fn print_guide(endpoints: &Endpoints) {
 Watch it ship:              curl -H 'Authorization: Bearer demo-key-acme' {order}/orders/ORDER_ID
 Kill a service, any time:   kill -9 {}   (payment; it is restarted)
 Check the books:            lab verify
+Read the receipts:          ls {}
 Stop:                       Ctrl-C",
-        endpoints.pids.get(Service::Payment.name()).unwrap_or(&0)
+        endpoints.pids.get(Service::Payment.name()).unwrap_or(&0),
+        endpoints.mails_dir.display()
     );
 }

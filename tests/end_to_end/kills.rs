@@ -6,8 +6,8 @@ use lab::service::Service;
 
 use crate::world::{World, options};
 
-const ORDERS: usize = 120;
 const KILL_EVERY: usize = 30;
+const ORDERS: usize = KILL_EVERY * Service::ALL.len();
 
 #[tokio::test]
 async fn killing_each_service_under_load_loses_and_doubles_nothing() -> anyhow::Result<()> {

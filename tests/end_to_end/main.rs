@@ -14,6 +14,7 @@ mod kills;
 mod outcomes;
 mod paying_again;
 mod provider_faults;
+mod receipts;
 mod reconciliation;
 mod redelivery;
 mod refunds;

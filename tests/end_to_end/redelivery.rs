@@ -11,7 +11,12 @@ use sqlx::PgPool;
 
 use crate::world::{World, options};
 
-const CONSUMERS: [Service; 3] = [Service::Order, Service::Payment, Service::Fulfilment];
+const CONSUMERS: [Service; 4] = [
+    Service::Order,
+    Service::Payment,
+    Service::Fulfilment,
+    Service::Receipt,
+];
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
@@ -40,6 +45,8 @@ async fn consumer_groups_reset_to_the_beginning_change_nothing() -> anyhow::Resu
     world.expect_shipped_once(&more).await?;
     world.expect_shipped_once(&orders).await?;
     assert_eq!(snapshot_of(&world, &orders).await?, before);
+    world.expect_mails(&orders, 1..=1)?;
+    world.expect_mails(&more, 1..=1)?;
     world.stop().await
 }
 

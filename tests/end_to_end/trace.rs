@@ -24,7 +24,7 @@ const CLIENT_SPAN: &str = "b7ad6b7169203331";
 const COLLECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What one order's way looks like: who does what, in the name of which event.
-const EXPECTED: [(&str, &str); 13] = [
+const EXPECTED: [(&str, &str); 15] = [
     ("order", "POST /orders"),
     ("order", "send order.placed"),
     ("payment", "process order.placed"),
@@ -33,6 +33,8 @@ const EXPECTED: [(&str, &str); 13] = [
     ("payment", "send payment.captured"),
     ("fulfilment", "process payment.captured"),
     ("order", "process payment.captured"),
+    ("receipt", "process payment.captured"),
+    ("receipt", "SMTP receipt"),
     ("fulfilment", "send fulfilment.shipped"),
     ("order", "process fulfilment.shipped"),
     ("order", "outbox.wait_ms"),

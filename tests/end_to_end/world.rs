@@ -1,11 +1,13 @@
 //! One running system for one test, and the questions that every test asks of it.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use lab::client::{Client, new_key, order_body, psp};
 use lab::invariants::{self, Databases};
 use lab::service::Service;
+use lab::smtp_sink::{self, Behaviour, behaviour};
 use lab::system::{System, SystemOptions};
 use uuid::Uuid;
 
@@ -30,6 +32,18 @@ pub(crate) fn options() -> SystemOptions {
         options
             .env
             .payment
+            .push((name.to_owned(), value.to_owned()));
+    }
+    for (name, value) in [
+        ("LEASE_MS", "2000"),
+        ("SMTP_TIMEOUT_MS", "900"),
+        ("SMTP_DATA_TIMEOUT_MS", "900"),
+        ("RETRY_BASE_MS", "100"),
+        ("RETRY_MAX_MS", "1000"),
+    ] {
+        options
+            .env
+            .receipt
             .push((name.to_owned(), value.to_owned()));
     }
     options
@@ -149,6 +163,27 @@ impl World {
 
     pub(crate) async fn set_fault(&self, fault: psp::Fault) -> anyhow::Result<()> {
         psp::set_fault(self.system.url(Service::Psp), &fault).await
+    }
+
+    /// The mail server misbehaves from now on.
+    pub(crate) fn set_mail_fault(&self, fault: Behaviour) -> anyhow::Result<()> {
+        behaviour::set(&self.system.endpoints().mails_dir, fault)
+    }
+
+    /// Each of these orders has so many mails in the mail server's own directory.
+    pub(crate) fn expect_mails(
+        &self,
+        orders: &[Uuid],
+        count: RangeInclusive<usize>,
+    ) -> anyhow::Result<()> {
+        let mails = smtp_sink::mails(&self.system.endpoints().mails_dir)?;
+        for order in orders {
+            let order = order.to_string();
+            let arrived = mails.iter().filter(|mail| mail.text.contains(&order));
+            let arrived = arrived.count();
+            ensure!(count.contains(&arrived), "{order} has {arrived} mails");
+        }
+        Ok(())
     }
 
     /// Waits until these orders have shipped and all is quiet, then holds the system to every

@@ -22,11 +22,16 @@ pub struct Endpoints {
     pub brokers: String,
     /// The topic between the services.
     pub topic: String,
+    /// Host and port of the mail sink.
+    pub smtp: String,
+    /// Where the mails are that it took, as files (see [`crate::smtp_sink::mails()`]).
+    pub mails_dir: PathBuf,
     /// Put before the names of databases, topic and groups.
     pub prefix: String,
     /// Where the logs are.
     pub state_dir: PathBuf,
-    /// Main process ids by name: the services, and `postgres` and `kafka` where the lab runs them.
+    /// Main process ids by name: the services, `smtp`, and `postgres` and `kafka` where
+    /// the lab runs them.
     pub pids: BTreeMap<String, u32>,
     /// The lab that runs the system.
     pub lab_pid: u32,

@@ -12,11 +12,11 @@ use super::state_dir::StateDir;
 use super::{Endpoints, Ports, Postgres, System, SystemOptions};
 use crate::binaries::Binaries;
 use crate::broker::{Broker, Topic};
-use crate::ports;
 use crate::postgres::{Cluster, database};
 use crate::progress::Progress;
 use crate::service::{PerService, Service};
 use crate::supervisor::Supervisor;
+use crate::{ports, smtp_sink};
 
 /// The topic's name after the prefix.
 const TOPIC: &str = "order-events";
@@ -113,16 +113,23 @@ fn describe(
 ) -> anyhow::Result<Endpoints> {
     let database_url =
         |service| database::url(server, &launch::database_name(&options.prefix, service));
+    let smtp_port = match options.ports {
+        Ports::Fixed => smtp_sink::DEMO_PORT,
+        Ports::Free => ports::free()?,
+    };
     Ok(Endpoints {
         urls: launch::urls(replicas),
         database_urls: PerService {
             order: database_url(Service::Order)?,
             payment: database_url(Service::Payment)?,
             fulfilment: database_url(Service::Fulfilment)?,
+            receipt: database_url(Service::Receipt)?,
             psp: database_url(Service::Psp)?,
         },
         brokers: broker.brokers().to_owned(),
         topic,
+        smtp: format!("127.0.0.1:{smtp_port}"),
+        mails_dir: state_dir.mails(),
         prefix: options.prefix.clone(),
         state_dir: state_dir.path().to_owned(),
         pids: Default::default(),
@@ -148,7 +155,7 @@ async fn migrate(
     migrations.join_all().await.into_iter().collect()
 }
 
-/// Starts every process of every service, then waits for them all.
+/// Starts the mail sink and every process of every service, then waits for them all.
 async fn serve(
     options: &SystemOptions,
     replicas: &[Replica],
@@ -162,6 +169,8 @@ async fn serve(
         // services would answer in the place of ours.
         ports::require_all_free()?;
     }
+    let (log_dir, smtp) = (&endpoints.state_dir, &endpoints.smtp);
+    smtp_sink::start(supervisor, binaries, log_dir, smtp, &endpoints.mails_dir).await?;
     for replica in replicas {
         let extra = options.env.get(replica.service);
         let spec = launch::spec(replica, endpoints, binaries, broker.is_embedded(), extra)?;

@@ -8,6 +8,8 @@ use anyhow::Context;
 use crate::scratch::Scratch;
 
 const LOCK_NAME: &str = "lock";
+/// Where the mail sink keeps what it takes.
+const MAILS_NAME: &str = "mails";
 
 /// A directory that one system at a time may use.
 #[derive(Debug)]
@@ -25,6 +27,7 @@ impl StateDir {
             Some(path) => {
                 let lock = lock(path)?;
                 remove_old_logs(path)?;
+                remove_old_mails(path)?;
                 Ok(StateDir::Named {
                     path: path.to_owned(),
                     _lock: lock,
@@ -38,6 +41,11 @@ impl StateDir {
             StateDir::Named { path, .. } => path,
             StateDir::Fresh(scratch) => scratch.as_ref().map_or(Path::new(""), Scratch::path),
         }
+    }
+
+    /// The mails of this system alone: those of an earlier one are gone.
+    pub(super) fn mails(&self) -> PathBuf {
+        self.path().join(MAILS_NAME)
     }
 
     /// Removes a directory of ours: the system ended well.
@@ -81,4 +89,11 @@ fn remove_old_logs(path: &Path) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn remove_old_mails(path: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_dir_all(path.join(MAILS_NAME)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
 }

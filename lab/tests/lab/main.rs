@@ -7,6 +7,7 @@ mod broker;
 mod infra;
 mod postgres;
 mod process;
+mod smtp_sink;
 mod supervisor;
 mod system;
 

@@ -16,11 +16,19 @@ async fn a_system_starts_heals_and_stops_without_a_trace() {
     let mut options = SystemOptions::for_test();
     options.replicas.payment = 2;
     let system = System::start(options).await.unwrap();
-    for name in ["order", "payment", "payment-2", "fulfilment", "psp"] {
+    for name in [
+        "order",
+        "payment",
+        "payment-2",
+        "fulfilment",
+        "receipt",
+        "psp",
+    ] {
         assert!(system.pid(name).is_some(), "{name} runs");
         system.wait_ready(name, PATIENCE).await.unwrap();
     }
     assert_eq!(system.endpoints().urls.payment.len(), 2);
+    assert!(system.pid("smtp").is_some(), "the mail sink runs");
 
     let first = system.pid("payment").unwrap();
     system.kill("payment").await.unwrap();

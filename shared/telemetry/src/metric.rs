@@ -18,6 +18,8 @@ pub const INBOX_BATCH: &str = "inbox_batch_size";
 pub const PSP_CALLS: &str = "psp_calls_total";
 pub const PSP_DURATION: &str = "psp_call_duration_seconds";
 pub const CHARGES_IN_FLIGHT: &str = "charges_in_flight";
+pub const RECEIPT_TRIES: &str = "receipt_tries_total";
+pub const SMTP_DURATION: &str = "smtp_dialogue_duration_seconds";
 
 const SECONDS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,

@@ -1,0 +1,23 @@
+//! `receipt serve` and `receipt migrate`.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use receipt::config::{Command, Program};
+use receipt::startup::{Application, migrate};
+use service_kit::program;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Program { telemetry, command } = Program::parse();
+    program::run("receipt", &telemetry, async {
+        match command {
+            Command::Serve(config) => {
+                let shutdown = program::shutdown_on_signal()?;
+                Application::build(*config).await?.run_until(shutdown).await
+            }
+            Command::Migrate(migration) => migrate(migration).await,
+        }
+    })
+    .await
+}

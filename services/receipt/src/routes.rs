@@ -1,0 +1,16 @@
+//! The table of routes, and what they share.
+
+mod error;
+mod get_receipt;
+
+use axum::Router;
+use axum::routing::get;
+use sqlx::PgPool;
+
+pub use error::Error;
+
+pub fn table(pool: PgPool) -> Router {
+    Router::new()
+        .route("/receipts/{order_id}", get(get_receipt::handle))
+        .with_state(pool)
+}

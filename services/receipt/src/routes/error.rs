@@ -1,0 +1,38 @@
+//! Everything that can go wrong in a request, and the one place that gives it a status.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use service_kit::{Problem, database};
+use thiserror::Error as ThisError;
+
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+#[derive(Debug, ThisError)]
+pub enum Error {
+    #[error("no such receipt")]
+    NotFound,
+    #[error("store")]
+    Store(#[from] sqlx::Error),
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let problem = match &self {
+            Self::NotFound => Problem::new(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                "No payment of this order was captured, or not yet.",
+            ),
+            Self::Store(error) if database::is_transient(error) => {
+                Problem::unavailable(RETRY_AFTER)
+            }
+            Self::Store(error) => {
+                tracing::error!(%error, "a receipt could not be read");
+                Problem::internal()
+            }
+        };
+        problem.into_response()
+    }
+}

@@ -1,0 +1,20 @@
+//! `GET /receipts/{order_id}`: what became of an order's receipt.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::routes::Error;
+use crate::store::receipts::{self, Entry};
+
+pub(super) async fn handle(
+    State(pool): State<PgPool>,
+    Path(order_id): Path<String>,
+) -> Result<Json<Entry>, Error> {
+    // What is no id names nothing.
+    let order_id: Uuid = order_id.parse().map_err(|_| Error::NotFound)?;
+    let mut connection = pool.acquire().await?;
+    let entry = receipts::of_order(&mut connection, order_id).await?;
+    entry.map(Json).ok_or(Error::NotFound)
+}

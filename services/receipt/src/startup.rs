@@ -1,0 +1,97 @@
+//! Puts the service together, and runs it until it is told to stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::Router;
+use inbox::Consumer;
+use service_kit::{Backoff, Workers, crash, database, http, migration};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, Migration};
+use crate::consumer::LogReceipts;
+use crate::recorder::Recorder;
+use crate::sender::Sender;
+use crate::{routes, smtp};
+
+const NAME: &str = "receipt";
+
+pub struct Application {
+    listener: TcpListener,
+    router: Router,
+    consumer: Consumer<LogReceipts>,
+    sender: Sender,
+    recorder: Recorder,
+}
+
+impl Application {
+    pub async fn build(config: Config) -> anyhow::Result<Self> {
+        config.check()?;
+        let (from, recipients) = (config.from_mailbox()?, config.recipients()?);
+        let pool = database::connect_lazy(&config.database, NAME)?;
+        let due = Arc::new(Notify::new());
+        let (outcomes, receiver) = mpsc::channel(config.smtp.smtp_connections_max);
+        let sender = Sender {
+            pool: pool.clone(),
+            smtp: Arc::new(smtp::Client::new(&config.smtp, &from)?),
+            from,
+            lease: config.lease(),
+            poll: Duration::from_millis(config.sender_poll_ms),
+            connections_max: config.smtp.smtp_connections_max,
+            due: due.clone(),
+            outcomes,
+        };
+        let recorder = Recorder {
+            pool: pool.clone(),
+            backoff: Backoff {
+                base: Duration::from_millis(config.retry_base_ms),
+                max: Duration::from_millis(config.retry_max_ms),
+            },
+            outcomes: receiver,
+        };
+        let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
+        let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
+        inbox.fetch_wait_max_ms = config.kafka.kafka_fetch_wait_max_ms;
+        inbox.reached = crash::point;
+        let listener = TcpListener::bind(config.listen)
+            .await
+            .with_context(|| format!("binding {}", config.listen))?;
+        let log = LogReceipts { recipients, due };
+        Ok(Self {
+            listener,
+            router: http::finish(routes::table(pool.clone()), pool.clone()),
+            consumer: Consumer::new(inbox, pool, log)?,
+            sender,
+            recorder,
+        })
+    }
+
+    /// The port that was bound, for whoever asked for any.
+    pub fn port(&self) -> anyhow::Result<u16> {
+        Ok(self.listener.local_addr()?.port())
+    }
+
+    pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        tracing::info!(address = %self.listener.local_addr()?, "receipt service is up");
+        let mut workers = Workers::new(shutdown);
+        workers.spawn("consumer", self.consumer.run(workers.shutdown()));
+        workers.spawn("sender", self.sender.run(workers.shutdown()));
+        workers.spawn("recorder", self.recorder.run());
+        workers.spawn(
+            "http",
+            http::serve(self.listener, self.router, workers.shutdown()),
+        );
+        workers.run().await
+    }
+}
+
+pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
+    let migrators = vec![
+        sqlx::migrate!("../../migrations/common"),
+        sqlx::migrate!("../../migrations/receipt"),
+    ];
+    migration::run(&migration.database_url, migrators).await
+}

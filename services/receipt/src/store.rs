@@ -1,0 +1,3 @@
+//! SQL as free functions over a connection; the caller owns the transaction.
+
+pub mod receipts;

@@ -1,0 +1,54 @@
+//! The whole service, as its `main` runs it.
+
+use clap::Parser as _;
+use receipt::config::{Command, Config, Program};
+use receipt::startup::Application;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::world::World;
+
+pub(crate) struct Running {
+    pub(crate) port: u16,
+    shutdown: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Running {
+    pub(crate) async fn stop(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+/// The settings that these flags make, on top of what a test needs. There is no broker behind them.
+pub(crate) fn config(world: &World, flags: &[&str]) -> Config {
+    let smtp_port = world.smtp_port.to_string();
+    let fixed = [
+        ["--listen", "127.0.0.1:0"],
+        ["--database-url", &world.url],
+        ["--kafka-brokers", "127.0.0.1:1"],
+        ["--smtp-port", &smtp_port],
+        ["--sender-poll-ms", "20"],
+        ["--retry-base-ms", "20"],
+        ["--retry-max-ms", "50"],
+    ];
+    // What a test sets itself must not be there already.
+    let fixed = fixed.iter().filter(|[name, _]| !flags.contains(name));
+    let flags = fixed.flatten().chain(flags);
+    let program = Program::parse_from(["receipt", "serve"].iter().chain(flags));
+    match program.command {
+        Command::Serve(config) => *config,
+        Command::Migrate(_) => unreachable!("it was told to serve"),
+    }
+}
+
+pub(crate) async fn start(world: &World, flags: &[&str]) -> Running {
+    let application = Application::build(config(world, flags)).await.unwrap();
+    let shutdown = CancellationToken::new();
+    Running {
+        port: application.port().unwrap(),
+        task: tokio::spawn(application.run_until(shutdown.clone())),
+        shutdown,
+    }
+}

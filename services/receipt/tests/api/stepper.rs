@@ -1,0 +1,72 @@
+//! A sender that is stepped by hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use receipt::config::{Smtp, TlsMode};
+use receipt::sender::{Sender, Tried};
+use receipt::smtp;
+use tokio::sync::{Notify, Semaphore, mpsc};
+
+use crate::world::{EVENTUALLY, World};
+
+const TIMEOUT_MS: u64 = 1_500;
+const CONNECTIONS_MAX: usize = 16;
+
+pub(crate) struct Stepper {
+    sender: Sender,
+    slots: Arc<Semaphore>,
+    outcomes: mpsc::Receiver<Tried>,
+}
+
+impl Stepper {
+    pub(crate) fn new(world: &World, smtp_port: u16, lease: Duration) -> Self {
+        Self::with_tls(world, smtp_port, lease, TlsMode::None)
+    }
+
+    pub(crate) fn with_tls(world: &World, smtp_port: u16, lease: Duration, tls: TlsMode) -> Self {
+        let (outcomes, receiver) = mpsc::channel(CONNECTIONS_MAX);
+        let settings = Smtp {
+            smtp_host: "127.0.0.1".to_owned(),
+            smtp_port,
+            smtp_tls: tls,
+            smtp_user: None,
+            smtp_password: None,
+            smtp_connections_max: CONNECTIONS_MAX,
+            smtp_timeout_ms: TIMEOUT_MS,
+            smtp_data_timeout_ms: TIMEOUT_MS,
+        };
+        let from = "ChargeOnce <receipts@shop.example>".parse().unwrap();
+        let sender = Sender {
+            pool: world.pool.clone(),
+            smtp: Arc::new(smtp::Client::new(&settings, &from).unwrap()),
+            from,
+            lease,
+            // Only its `run` would use these.
+            poll: Duration::ZERO,
+            connections_max: CONNECTIONS_MAX,
+            due: Arc::new(Notify::new()),
+            outcomes,
+        };
+        Self {
+            sender,
+            slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            outcomes: receiver,
+        }
+    }
+
+    pub(crate) async fn lease(&self) -> usize {
+        self.sender.lease_and_send(&self.slots).await.unwrap()
+    }
+
+    /// One step, and what came of all that it leased.
+    pub(crate) async fn send(&mut self) -> Vec<Tried> {
+        let leased = self.lease().await;
+        let mut tried = Vec::with_capacity(leased);
+        while tried.len() < leased {
+            let next = tokio::time::timeout(EVENTUALLY, self.outcomes.recv()).await;
+            tried.push(next.expect("an outcome is missing").unwrap());
+        }
+        tried
+    }
+}

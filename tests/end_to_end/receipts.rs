@@ -1,0 +1,133 @@
+//! One mail for each order that was paid (E1), counted in the mail server's own directory.
+//!
+//! SMTP knows no key, so there is one window in which a mail can come twice: the server has it, and
+//! the sender is lost, or the answer is, before that is written down.
+
+use std::time::Duration;
+
+use lab::client::{new_key, order_body};
+use lab::service::Service;
+use lab::smtp_sink::{Action, Behaviour, PROCESS_NAME};
+use uuid::Uuid;
+
+use crate::world::{World, options};
+
+/// Status and tries of an order's receipt, by the service's own route.
+async fn receipt(world: &World, order: Uuid) -> anyhow::Result<(String, i64)> {
+    let url = format!("{}/receipts/{order}", world.system.url(Service::Receipt));
+    let answer = reqwest::get(url).await?.error_for_status()?;
+    let entry: serde_json::Value = answer.json().await?;
+    let status = entry["status"].as_str().unwrap_or_default().to_owned();
+    Ok((status, entry["tries"].as_i64().unwrap_or_default()))
+}
+
+#[tokio::test]
+async fn a_paid_order_has_one_mail_however_often_it_was_asked_for() -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    let (key, body) = (new_key("receipt"), order_body(2));
+    let order = world.place_with(&key, &body).await?;
+    for _ in 0..3 {
+        assert_eq!(world.place_with(&key, &body).await?, order);
+    }
+    let declined = order_body(1).replace("pm_card_ok", "pm_card_declined");
+    let declined = world.place_with(&new_key("declined"), &declined).await?;
+    let patience = Duration::from_secs(30);
+    let refused = world.client.wait_for_status(declined, "declined", patience);
+    refused.await?;
+    world.expect_shipped_once(&[order]).await?;
+    world.expect_mails(&[order], 1..=1)?;
+    world.expect_mails(&[declined], 0..=0)?;
+    assert_eq!(receipt(&world, order).await?, ("sent".to_owned(), 1));
+    world.stop().await
+}
+
+/// The process dies at the point with one mail in hand; when all is settled the log says sent.
+async fn kill_at(point: &str, mails_max: usize, tries: i64) -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    let first = world.place().await?;
+    world.expect_shipped_once(&[first]).await?;
+    world.arm(Service::Receipt, point).await?;
+    let order = world.place().await?;
+    world.expect_killed(Service::Receipt).await?;
+    let last = world.place().await?;
+    world.expect_shipped_once(&[first, order, last]).await?;
+    world.expect_mails(&[first, last], 1..=1)?;
+    world.expect_mails(&[order], 1..=mails_max)?;
+    let name = Service::Receipt.name();
+    world
+        .system
+        .wait_ready(name, Duration::from_secs(30))
+        .await?;
+    assert_eq!(receipt(&world, order).await?, ("sent".to_owned(), tries));
+    world.stop().await
+}
+
+#[tokio::test]
+async fn receipt_dies_before_its_ledger_commit() -> anyhow::Result<()> {
+    kill_at("inbox.handled", 1, 1).await
+}
+
+#[tokio::test]
+async fn receipt_dies_before_its_offset_commit() -> anyhow::Result<()> {
+    kill_at("inbox.committed", 1, 1).await
+}
+
+#[tokio::test]
+async fn receipt_dies_after_the_lease() -> anyhow::Result<()> {
+    kill_at("receipt.leased", 1, 2).await
+}
+
+/// The window that SMTP leaves open: here, and only here, a crash may double a mail.
+#[tokio::test]
+async fn receipt_dies_after_the_mail_was_taken_before_the_record() -> anyhow::Result<()> {
+    kill_at("receipt.sent", 2, 2).await
+}
+
+#[tokio::test]
+async fn receipt_dies_after_the_record() -> anyhow::Result<()> {
+    kill_at("receipt.recorded", 1, 1).await
+}
+
+#[tokio::test]
+async fn a_lost_answer_costs_one_more_mail_and_two_leave_the_rest_to_a_person() -> anyhow::Result<()>
+{
+    let world = World::start(options()).await?;
+    let fault = |action, times| world.set_mail_fault(Behaviour { action, times });
+    let mut orders = Vec::new();
+    for (action, times, mails, state) in [
+        (Action::LoseAnswer, 1, 2, ("sent", 2)),
+        (Action::LoseAnswer, 9, 2, ("unknown", 2)),
+        (Action::Hang, 1, 2, ("sent", 2)),
+        (Action::RefuseContent(451), 3, 1, ("sent", 4)),
+        (Action::RefuseContent(550), 1, 0, ("failed", 1)),
+    ] {
+        fault(action, times)?;
+        let order = world.place().await?;
+        orders.push(order);
+        world.expect_shipped_once(&orders).await?;
+        world.expect_mails(&[order], mails..=mails)?;
+        let (status, tries) = receipt(&world, order).await?;
+        assert_eq!((&*status, tries), state, "{action:?}");
+    }
+    world.stop().await
+}
+
+#[tokio::test]
+async fn a_mail_server_that_is_away_gets_every_mail_when_it_is_back() -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    world.system.stop_service(PROCESS_NAME).await?;
+    let orders = world.place_many(10).await?;
+    let limit = Duration::from_secs(60);
+    for order in &orders {
+        // Mail is nobody's bottleneck.
+        world
+            .client
+            .wait_for_status(*order, "shipped", limit)
+            .await?;
+    }
+    world.expect_mails(&orders, 0..=0)?;
+    world.system.start_service(PROCESS_NAME).await?;
+    world.expect_shipped_once(&orders).await?;
+    world.expect_mails(&orders, 1..=1)?;
+    world.stop().await
+}
