@@ -133,7 +133,7 @@ impl Source {
         // that was taken and given back would lose its new messages with the old, for good.
         self.forget_revoked(batch);
         match received {
-            Ok(message) => batch.add(&message, &self.group, wants),
+            Ok(message) => batch.add(&message, (&self.topic, &self.group), wants),
             // The client reconnects by itself; there is nothing to do but to say so.
             Err(error) => tracing::warn!(%error, "receiving failed"),
         }

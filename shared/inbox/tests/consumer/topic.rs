@@ -57,12 +57,22 @@ impl Topic {
         headers: &[(&str, &str)],
         payload: &str,
     ) {
+        self.produce_bytes(partition, headers, payload.as_bytes())
+            .await;
+    }
+
+    pub(crate) async fn produce_bytes(
+        &self,
+        partition: i32,
+        headers: &[(&str, &str)],
+        payload: &[u8],
+    ) {
         let mut all = OwnedHeaders::new();
         for (key, value) in headers {
             let value = Some(*value);
             all = all.insert(Header { key, value });
         }
-        let record: FutureRecord<'_, (), str> = FutureRecord::to(&self.name)
+        let record: FutureRecord<'_, (), [u8]> = FutureRecord::to(&self.name)
             .partition(partition)
             .headers(all)
             .payload(payload);
