@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use lab::{broker, demo, infra, load, up, verify};
+use lab::{broker, demo, infra, load, redrive, republish, up, verify};
 
 /// Runs ChargeOnce on one machine: to try it, to test it, to measure it.
 #[derive(Debug, Parser)]
@@ -19,6 +19,8 @@ enum Command {
     Demo(demo::Args),
     Verify(verify::Args),
     Load(load::Args),
+    Redrive(redrive::Args),
+    Republish(republish::Args),
     Infra(infra::Args),
     #[command(hide = true)]
     Broker(broker::embedded::Args),
@@ -45,6 +47,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(args).await?,
         Command::Verify(args) => verify::run(args).await?,
         Command::Load(args) => load::run(args).await?,
+        Command::Redrive(args) => redrive::run(args).await?,
+        Command::Republish(args) => republish::run(args).await?,
         Command::Infra(args) => return infra::run(args).await,
         Command::Broker(args) => broker::embedded::run(args).await?,
     }

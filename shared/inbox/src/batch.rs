@@ -28,6 +28,10 @@ pub(crate) struct Message {
     pub(crate) tries: u32,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all messages are of the large kind"
+)]
 pub(crate) enum Content {
     Readable(Delivery),
     Unreadable(Wire, Undecodable),

@@ -10,6 +10,7 @@
 mod ageing;
 mod crashes;
 mod effects;
+mod losses;
 mod operator;
 mod parking;
 mod rebalances;
