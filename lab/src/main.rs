@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use lab::{broker, demo, infra, load, reconcile, smtp_sink, up, verify};
+use lab::{broker, demo, infra, load, reconcile, redrive, republish, smtp_sink, up, verify};
 
 /// Runs ChargeOnce on one machine: to try it, to test it, to measure it.
 #[derive(Debug, Parser)]
@@ -20,6 +20,8 @@ enum Command {
     Verify(verify::Args),
     Load(load::Args),
     Reconcile(reconcile::Args),
+    Redrive(redrive::Args),
+    Republish(republish::Args),
     Infra(infra::Args),
     #[command(hide = true)]
     Broker(broker::embedded::Args),
@@ -49,6 +51,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Verify(args) => verify::run(args).await?,
         Command::Load(args) => load::run(args).await?,
         Command::Reconcile(args) => return reconcile::run(args).await,
+        Command::Redrive(args) => redrive::run(args).await?,
+        Command::Republish(args) => republish::run(args).await?,
         Command::Infra(args) => return infra::run(args).await,
         Command::Broker(args) => broker::embedded::run(args).await?,
         Command::SmtpSink(args) => smtp_sink::run(args).await?,

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use axum::Router;
 use inbox::Consumer;
 use outbox::{Relay, Wake};
-use service_kit::{Workers, crash, database, http, migration};
+use service_kit::{Reaper, Workers, crash, database, http, migration};
 use sqlx::{Connection as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -25,10 +25,12 @@ pub struct Application {
     router: Router,
     relay: Relay,
     consumer: Consumer<ShipPaid>,
+    reaper: Reaper,
 }
 
 impl Application {
     pub async fn build(config: Config) -> anyhow::Result<Self> {
+        config.retention.check()?;
         let pool = database::connect_lazy(&config.database, NAME)?;
         let wake = Wake::default();
         let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
@@ -36,16 +38,25 @@ impl Application {
         relay.reached = crash::point;
         let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
         inbox.fetch_wait_max_ms = config.kafka.kafka_fetch_wait_max_ms;
+        inbox.tries_max = config.kafka.message_tries_max;
         inbox.reached = crash::point;
+        let ship = ShipPaid { wake: wake.clone() };
+        let consumer = Consumer::new(inbox, pool.clone(), ship)?;
+        let routes = routes::table()
+            .merge(consumer.routes())
+            .merge(outbox::routes(pool.clone(), wake.clone()));
+        let reaper = Reaper::new(config.retention.reaper_interval())
+            .sweep("outbox", outbox::sweep(&pool, &config.retention))
+            .sweep("ledger", inbox::sweep(&pool, &config.retention));
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("binding {}", config.listen))?;
-        let ship = ShipPaid { wake: wake.clone() };
         Ok(Self {
             listener,
-            router: http::finish(routes::table(), pool.clone()),
             relay: Relay::new(relay, (*pool.connect_options()).clone(), wake)?,
-            consumer: Consumer::new(inbox, pool, ship)?,
+            router: http::finish(routes, pool),
+            consumer,
+            reaper,
         })
     }
 
@@ -59,6 +70,7 @@ impl Application {
         let mut workers = Workers::new(shutdown);
         workers.spawn("consumer", self.consumer.run(workers.shutdown()));
         workers.spawn("relay", self.relay.run(workers.shutdown()));
+        workers.spawn("reaper", self.reaper.run(workers.shutdown()));
         workers.spawn(
             "http",
             http::serve(self.listener, self.router, workers.shutdown()),

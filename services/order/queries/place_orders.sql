@@ -5,7 +5,7 @@
 --   $9 amount              $10 currency          $11 payment method       $12 content hash
 --   $13 correlation id     $14 answer headers    $15 answer body          $16 event id
 --   $17 event payload      $18 traceparent       $19 outbox shard
--- $20 seconds that a key is honoured, for all. Items, one element per line of any order:
+-- For all: $20 seconds that a key is honoured, $26 format of the answers. Items, one element per line of any order:
 --   $21 order id           $22 line              $23 sku                  $24 quantity
 --   $25 unit price
 -- Gives one row per request, in their order.
@@ -30,7 +30,7 @@ claimed as (
         response_version, response_status, response_headers, response_body, expires_at
     )
     select principal_id, route, key, fingerprint, order_id,
-        1, 201, answer_headers, answer_body, now() + make_interval(secs => $20)
+        $26, 201, answer_headers, answer_body, now() + make_interval(secs => $20)
     from input where key is not null and free
     on conflict do nothing
     returning resource_id

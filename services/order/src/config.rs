@@ -34,6 +34,8 @@ pub struct Config {
     pub database: service_kit::database::Settings,
     #[command(flatten)]
     pub kafka: service_kit::kafka::Settings,
+    #[command(flatten)]
+    pub retention: service_kit::retention::Settings,
     /// Consumer group.
     #[arg(long, env = "KAFKA_GROUP", default_value = "order")]
     pub kafka_group: String,
@@ -41,9 +43,6 @@ pub struct Config {
     #[arg(long, env = "KEY_WINDOW_SECONDS", default_value_t = 86_400)]
     #[arg(value_parser = value_parser!(u64).range(1..=KEY_WINDOW_SECONDS_MAX))]
     pub key_window_seconds: u64,
-    /// Pause between two rounds of the reaper of expired keys.
-    #[arg(long, env = "REAPER_INTERVAL_MS", default_value_t = 60_000)]
-    pub reaper_interval_ms: u64,
     /// Most requests waiting for the store; one more is answered 503.
     #[arg(long, env = "INTAKE_QUEUE_MAX", default_value_t = 1_000, value_parser = at_least_one())]
     pub intake_queue_max: usize,

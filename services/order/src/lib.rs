@@ -5,7 +5,6 @@ pub mod config;
 pub mod consumer;
 pub mod domain;
 pub mod intake;
-pub mod reaper;
 pub mod routes;
 pub mod startup;
 pub mod store;

@@ -1,13 +1,11 @@
 //! Puts the service together, and runs it until it is told to stop.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
 use axum::Router;
 use inbox::Consumer;
 use outbox::{Relay, Wake};
-use service_kit::{Workers, crash, database, http, migration};
-use sqlx::{Connection as _, PgConnection, PgPool};
+use service_kit::{Reaper, Workers, crash, database, http, migration};
+use sqlx::{Connection as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +13,6 @@ use crate::auth::{self, Authenticator};
 use crate::config::{Config, Migration};
 use crate::consumer::FollowOrders;
 use crate::intake::{self, Intake, Writer};
-use crate::reaper;
 use crate::routes::{self, Services};
 use crate::store::principals;
 
@@ -28,15 +25,15 @@ const DEMO_PRINCIPALS: [(&str, &str); 2] =
 pub struct Application {
     listener: TcpListener,
     router: Router,
-    pool: PgPool,
     writers: Vec<Writer>,
     relay: Relay,
     consumer: Consumer<FollowOrders>,
-    reaper_interval: Duration,
+    reaper: Reaper,
 }
 
 impl Application {
     pub async fn build(config: Config) -> anyhow::Result<Self> {
+        config.retention.check()?;
         let pool = database::connect_lazy(&config.database, NAME)?;
         let wake = Wake::default();
         let intake = intake::Settings {
@@ -59,18 +56,26 @@ impl Application {
         let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
         let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
         inbox.fetch_wait_max_ms = config.kafka.kafka_fetch_wait_max_ms;
+        inbox.tries_max = config.kafka.message_tries_max;
         inbox.reached = crash::point;
+        let consumer = Consumer::new(inbox, pool.clone(), FollowOrders)?;
+        let routes = routes::table(services)
+            .merge(consumer.routes())
+            .merge(outbox::routes(pool.clone(), wake.clone()));
+        let reaper = Reaper::new(config.retention.reaper_interval())
+            .sweep("outbox", outbox::sweep(&pool, &config.retention))
+            .sweep("ledger", inbox::sweep(&pool, &config.retention))
+            .sweep("keys", idempotency::sweep(&pool));
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("binding {}", config.listen))?;
         Ok(Self {
             listener,
-            router: http::finish(routes::table(services), pool.clone()),
             relay: Relay::new(relay, (*pool.connect_options()).clone(), wake)?,
-            consumer: Consumer::new(inbox, pool.clone(), FollowOrders)?,
-            pool,
+            router: http::finish(routes, pool),
+            consumer,
             writers,
-            reaper_interval: Duration::from_millis(config.reaper_interval_ms),
+            reaper,
         })
     }
 
@@ -87,8 +92,7 @@ impl Application {
         }
         workers.spawn("relay", self.relay.run(workers.shutdown()));
         workers.spawn("consumer", self.consumer.run(workers.shutdown()));
-        let reap = reaper::run(self.pool, self.reaper_interval, workers.shutdown());
-        workers.spawn("reaper", reap);
+        workers.spawn("reaper", self.reaper.run(workers.shutdown()));
         workers.spawn(
             "http",
             http::serve(self.listener, self.router, workers.shutdown()),

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use axum::Router;
 use inbox::Consumer;
 use outbox::{Relay, Wake};
-use service_kit::{Backoff, Workers, crash, database, http, migration};
+use service_kit::{Backoff, Reaper, Workers, crash, database, http, migration};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -32,11 +32,13 @@ pub struct Application {
     chargers: [Charger; 3],
     recorder: Recorder,
     reconciler: Reconciler,
+    reaper: Reaper,
 }
 
 impl Application {
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         config.check()?;
+        config.retention.check()?;
         let pool = database::connect_lazy(&config.database, NAME)?;
         let wake = Wake::default();
         let waiting = Waiting::default();
@@ -98,15 +100,24 @@ impl Application {
         relay.reached = crash::point;
         let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
         inbox.fetch_wait_max_ms = config.kafka.kafka_fetch_wait_max_ms;
+        inbox.tries_max = config.kafka.message_tries_max;
         inbox.reached = crash::point;
+        let consumer = Consumer::new(inbox, pool.clone(), follow)?;
+        let routes = routes::table(services)
+            .merge(consumer.routes())
+            .merge(outbox::routes(pool.clone(), wake.clone()));
+        let reaper = Reaper::new(config.retention.reaper_interval())
+            .sweep("outbox", outbox::sweep(&pool, &config.retention))
+            .sweep("ledger", inbox::sweep(&pool, &config.retention));
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("binding {}", config.listen))?;
         Ok(Self {
             listener,
-            router: http::finish(routes::table(services), pool.clone()),
             relay: Relay::new(relay, (*pool.connect_options()).clone(), wake)?,
-            consumer: Consumer::new(inbox, pool, follow)?,
+            router: http::finish(routes, pool),
+            consumer,
+            reaper,
             chargers,
             recorder,
             reconciler,
@@ -128,6 +139,7 @@ impl Application {
         workers.spawn("reconciler", self.reconciler.run(workers.shutdown()));
         workers.spawn("recorder", self.recorder.run());
         workers.spawn("relay", self.relay.run(workers.shutdown()));
+        workers.spawn("reaper", self.reaper.run(workers.shutdown()));
         workers.spawn(
             "http",
             http::serve(self.listener, self.router, workers.shutdown()),

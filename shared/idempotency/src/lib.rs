@@ -6,11 +6,13 @@ mod key;
 mod policy;
 mod response;
 pub mod store;
+mod sweep;
 
 pub use fingerprint::{ContentHash, Fingerprint};
 pub use key::{Key, MalformedKey};
 pub use policy::Policy;
 pub use response::StoredResponse;
+pub use sweep::{SWEEP_ROWS_MAX, sweep};
 
 /// What a key belongs to: two principals, or two routes, never collide.
 #[derive(Clone, Copy, Debug)]

@@ -10,36 +10,76 @@ pub struct StoredResponse {
     pub body: Vec<u8>,
 }
 
+/// Headers as an object: one value for each name, in no order. No longer written, read for ever.
+const HEADERS_AS_OBJECT: i16 = 1;
+/// Headers as an array of `[name, value]`, so that their order and repeated names survive.
+const HEADERS_AS_PAIRS: i16 = 2;
+
 impl StoredResponse {
     /// The format that is written today.
-    pub const VERSION: i16 = 1;
+    pub const VERSION: i16 = HEADERS_AS_PAIRS;
 
     /// How the headers are stored.
     pub fn headers_json(&self) -> Value {
-        let members = self
-            .headers
-            .iter()
-            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
-            .collect::<Map<_, _>>();
-        Value::Object(members)
+        let pairs = self.headers.iter();
+        pairs
+            .map(|(name, value)| Value::from(vec![name.as_str(), value.as_str()]))
+            .collect()
     }
 
-    /// `None` for a version that this code has never heard of.
+    /// `None` for a version that this code has never heard of, or a row that is not what its
+    /// version says.
     pub(crate) fn read(version: i16, status: i16, headers: Value, body: Vec<u8>) -> Option<Self> {
-        if version != Self::VERSION {
-            return None;
-        }
-        let Value::Object(members) = headers else {
-            return None;
+        let headers = match (version, headers) {
+            (HEADERS_AS_OBJECT, Value::Object(members)) => from_object(members)?,
+            (HEADERS_AS_PAIRS, Value::Array(pairs)) => from_pairs(pairs)?,
+            _ => return None,
         };
-        let headers = members
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
-            .collect();
         Some(Self {
             status: u16::try_from(status).ok()?,
             headers,
             body,
         })
+    }
+}
+
+fn from_object(members: Map<String, Value>) -> Option<Vec<(String, String)>> {
+    members
+        .into_iter()
+        .map(|(name, value)| Some((name, value.as_str()?.to_owned())))
+        .collect()
+}
+
+fn from_pairs(pairs: Vec<Value>) -> Option<Vec<(String, String)>> {
+    pairs
+        .iter()
+        .map(|pair| match pair.as_array()?.as_slice() {
+            [Value::String(name), Value::String(value)] => Some((name.clone(), value.clone())),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_as_its_version_says_is_unreadable_instead_of_read_wrongly() {
+        for (version, headers) in [
+            (0, json!({})),
+            (1, json!([["a", "b"]])),
+            (1, json!({"a": 1})),
+            (2, json!({"a": "b"})),
+            (2, json!([["a"]])),
+            (2, json!([["a", "b", "c"]])),
+            (2, json!([["a", null]])),
+            (3, json!([])),
+        ] {
+            let read = StoredResponse::read(version, 200, headers.clone(), Vec::new());
+            assert_eq!(read, None, "{version} {headers}");
+        }
     }
 }

@@ -3,17 +3,46 @@
 use std::collections::BTreeMap;
 
 use events::EventType;
-use rdkafka::Message as _;
 use rdkafka::message::BorrowedMessage;
+use uuid::Uuid;
 
-use crate::delivery::{self, Delivery, Undecodable};
+use crate::delivery::Delivery;
+use crate::wire::{self, Position, Undecodable, Wire};
 
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// What the handler asked for, in the order of the partitions.
-    pub(crate) wanted: Vec<Delivery>,
-    unreadable: Vec<Undecodable>,
+    /// What is still to be done, in the order of the partitions.
+    pub(crate) messages: Vec<Message>,
+    /// What came of those that are done.
+    pub(crate) tally: Tally,
+    /// A message of it has failed, or cannot be read: it is worked off one by one.
+    pub(crate) suspect: bool,
     partitions: BTreeMap<i32, Progress>,
+}
+
+/// A message that the handler asked for, or that might be one.
+pub(crate) struct Message {
+    pub(crate) position: Position,
+    pub(crate) content: Content,
+    /// How often the handler has failed on it alone.
+    pub(crate) tries: u32,
+}
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all messages are of the large kind"
+)]
+pub(crate) enum Content {
+    Readable(Delivery),
+    Unreadable(Wire, Undecodable),
+}
+
+/// What came of messages, by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) fresh: usize,
+    pub(crate) duplicates: usize,
+    pub(crate) parked: usize,
 }
 
 /// How far a partition has been read.
@@ -24,9 +53,42 @@ struct Progress {
     skipped: usize,
 }
 
+impl Tally {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.fresh += other.fresh;
+        self.duplicates += other.duplicates;
+        self.parked += other.parked;
+    }
+}
+
+impl Message {
+    pub(crate) fn subject(&self) -> Option<Uuid> {
+        match &self.content {
+            Content::Readable(delivery) => Some(delivery.envelope.subject),
+            Content::Unreadable(wire, _) => wire.subject(),
+        }
+    }
+
+    /// As it came.
+    pub(crate) fn wire(&self) -> Wire {
+        match &self.content {
+            Content::Readable(delivery) => delivery.wire(),
+            Content::Unreadable(wire, _) => wire.clone(),
+        }
+    }
+
+    /// The id that the ledger knows, if the message can be read.
+    pub(crate) fn ledger_id(&self) -> Option<Uuid> {
+        match &self.content {
+            Content::Readable(delivery) => Some(delivery.envelope.id),
+            Content::Unreadable(..) => None,
+        }
+    }
+}
+
 impl Batch {
     pub(crate) fn len(&self) -> usize {
-        self.wanted.len() + self.unreadable.len() + self.skipped()
+        self.messages.len() + self.skipped()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -48,40 +110,41 @@ impl Batch {
     pub(crate) fn add(
         &mut self,
         message: &BorrowedMessage<'_>,
-        group: &str,
+        origin: (&str, &str),
         wants: impl Fn(EventType) -> bool,
     ) {
-        let progress = self.partitions.entry(message.partition()).or_default();
-        progress.next = message.offset() + 1;
-        let opened = match delivery::event_type(message) {
-            Ok(Some(event_type)) if wants(event_type) => delivery::open(message, event_type, group),
+        let position = Position::of(message);
+        let progress = self.partitions.entry(position.partition).or_default();
+        progress.next = position.offset + 1;
+        let opened = match wire::event_type(message) {
+            Ok(Some(event_type)) if wants(event_type) => {
+                Delivery::open(Wire::of(message), event_type, position, origin)
+            }
             Ok(_) => {
                 progress.skipped += 1;
                 return;
             }
-            Err(error) => Err(error),
+            Err(error) => Err((Wire::of(message), error)),
         };
-        match opened {
-            Ok(delivery) => self.wanted.push(delivery),
-            Err(error) => self.unreadable.push(error),
-        }
+        let content = match opened {
+            Ok(delivery) => Content::Readable(delivery),
+            Err((wire, error)) => {
+                self.suspect = true;
+                Content::Unreadable(wire, error)
+            }
+        };
+        self.messages.push(Message {
+            position,
+            content,
+            tries: 0,
+        });
     }
 
     /// Drops the work of partitions that somebody else owns now.
     pub(crate) fn forget(&mut self, partitions: &[i32]) {
-        self.wanted
-            .retain(|delivery| !partitions.contains(&delivery.position.partition));
-        self.unreadable
+        self.messages
             .retain(|message| !partitions.contains(&message.position.partition));
         self.partitions
             .retain(|partition, _| !partitions.contains(partition));
-    }
-
-    /// A message that is wanted, or does not say what it is, and cannot be read holds its partition up, loudly: stepping over it could
-    /// lose an order.
-    pub(crate) fn ensure_readable(&self) -> Result<(), Undecodable> {
-        self.unreadable
-            .first()
-            .map_or(Ok(()), |message| Err(message.clone()))
     }
 }

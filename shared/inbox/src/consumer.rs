@@ -1,8 +1,9 @@
 //! The consumer: batches in one transaction with their ledger rows, offsets after the commit.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use axum::Router;
 use events::EventType;
 use sqlx::{PgConnection, PgPool};
 use telemetry::metric;
@@ -11,16 +12,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::batch::Batch;
 use crate::delivery::Delivery;
-use crate::ledger;
+use crate::routes;
 use crate::settings::Settings;
 use crate::source::Source;
+use crate::work::Work;
 
 /// What a service does with the events it wants.
 pub trait Handler: Send + Sync + 'static {
     fn wants(&self, event_type: EventType) -> bool;
 
     /// Applies new messages, in their order, in the transaction that `connection` is in. An error
-    /// rolls everything back and the batch comes again: nothing is skipped.
+    /// rolls everything back. The messages come again, one by one, and one that goes on failing is
+    /// parked; but for errors of a database that is away, which are only waited out.
     fn handle(
         &self,
         connection: &mut PgConnection,
@@ -36,18 +39,18 @@ pub trait Handler: Send + Sync + 'static {
 pub enum Outcome {
     /// No message came within the time given.
     Idle,
-    /// So many were new, already in the ledger, or for somebody else.
+    /// So many were new, known already, put aside (or put behind one that was), or for somebody
+    /// else.
     Processed {
         fresh: usize,
         duplicates: usize,
+        parked: usize,
         skipped: usize,
     },
 }
 
 pub struct Consumer<H> {
-    settings: Settings,
-    pool: PgPool,
-    handler: H,
+    work: Arc<Work<H>>,
     source: Source,
     /// What was taken from Kafka and is not committed. Kept over a step that is given up: Kafka
     /// will not hand it out again.
@@ -58,16 +61,24 @@ impl<H: Handler> Consumer<H> {
     pub fn new(settings: Settings, pool: PgPool, handler: H) -> anyhow::Result<Self> {
         Ok(Self {
             source: Source::subscribe(&settings)?,
-            settings,
-            pool,
-            handler,
+            work: Arc::new(Work {
+                settings,
+                pool,
+                handler,
+            }),
             batch: Batch::default(),
         })
     }
 
+    /// What an operator can ask of parked messages, to be merged into a service's own routes:
+    /// `GET /admin/parked`, `GET` and `DELETE /admin/parked/{id}`, `POST /admin/parked/{id}/redrive`.
+    pub fn routes(&self) -> Router {
+        routes::table(self.work.clone())
+    }
+
     /// Consumes until shutdown.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let mut pace = interval(self.settings.pace);
+        let mut pace = interval(self.work.settings.pace);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !shutdown.is_cancelled() {
             pace.tick().await;
@@ -83,7 +94,7 @@ impl<H: Handler> Consumer<H> {
     /// One step: waits up to `patience` for a message, takes what else is there, and processes it,
     /// however often it has to be tried. May be given up at any time, and called again.
     pub async fn try_process_batch(&mut self, patience: Duration) -> anyhow::Result<Outcome> {
-        let wants = |kind| self.handler.wants(kind);
+        let wants = |kind| self.work.handler.wants(kind);
         if self.batch.is_empty() {
             self.source.collect(&mut self.batch, patience, wants).await;
         }
@@ -92,14 +103,15 @@ impl<H: Handler> Consumer<H> {
             if self.batch.is_empty() {
                 return Ok(Outcome::Idle);
             }
-            match self.process(&self.batch).await {
-                Ok(fresh) => {
+            match self.work.settle(&mut self.batch).await {
+                Ok(()) => {
                     self.source.store_offsets(&self.batch);
-                    (self.settings.reached)("inbox.stored");
+                    (self.work.settings.reached)("inbox.stored");
                     let batch = std::mem::take(&mut self.batch);
                     return Ok(Outcome::Processed {
-                        fresh,
-                        duplicates: batch.wanted.len() - fresh,
+                        fresh: batch.tally.fresh,
+                        duplicates: batch.tally.duplicates,
+                        parked: batch.tally.parked,
                         skipped: batch.skipped(),
                     });
                 }
@@ -107,53 +119,11 @@ impl<H: Handler> Consumer<H> {
                     tries += 1;
                     metrics::counter!(metric::INBOX_RETRIES).increment(1);
                     let error = format!("{error:#}");
-                    tracing::warn!(tries, error, "a batch failed and is tried again");
-                    let pause = self.settings.retry_pause;
+                    tracing::warn!(tries, error, "messages failed and are tried again");
+                    let pause = self.work.settings.retry_pause;
                     self.source.wait(&mut self.batch, pause, wants).await;
                 }
             }
         }
-    }
-
-    /// Ledger and effects in one transaction. Returns how many messages were new.
-    async fn process(&self, batch: &Batch) -> anyhow::Result<usize> {
-        batch.ensure_readable()?;
-        if batch.wanted.is_empty() {
-            return Ok(0);
-        }
-        let new = tokio::time::timeout(self.settings.transaction_max, self.transact(batch))
-            .await
-            .context("the transaction takes too long")??;
-        self.handler.committed();
-        metrics::counter!(metric::INBOX_PROCESSED).increment(new as u64);
-        let duplicates = batch.wanted.len() - new;
-        metrics::counter!(metric::INBOX_DUPLICATES).increment(duplicates as u64);
-        metrics::histogram!(metric::INBOX_BATCH).record(batch.wanted.len() as f64);
-        Ok(new)
-    }
-
-    async fn transact(&self, batch: &Batch) -> anyhow::Result<usize> {
-        let mut tx = self.pool.begin().await.context("beginning the batch")?;
-        let ids = batch
-            .wanted
-            .iter()
-            .map(|delivery| delivery.envelope.id)
-            .collect();
-        let mut fresh = ledger::record(&mut tx, &self.settings.group, ids)
-            .await
-            .context("writing the ledger")?;
-        // The same message may stand in one batch twice: `remove` lets only the first through.
-        let new: Vec<&Delivery> = batch
-            .wanted
-            .iter()
-            .filter(|delivery| fresh.remove(&delivery.envelope.id))
-            .collect();
-        if !new.is_empty() {
-            self.handler.handle(&mut tx, &new).await?;
-        }
-        (self.settings.reached)("inbox.handled");
-        tx.commit().await.context("committing the batch")?;
-        (self.settings.reached)("inbox.committed");
-        Ok(new.len())
     }
 }

@@ -18,8 +18,11 @@ pub struct Settings {
     pub session_max_ms: u32,
     /// Longest time one transaction may take, so that a database that is cut off is an error.
     pub transaction_max: Duration,
-    /// Pause before a batch that failed is tried again.
+    /// Pause before what failed is tried again.
     pub retry_pause: Duration,
+    /// How often the handler may fail on one message before it is parked. A database that is away is
+    /// not counted: that is tried for ever.
+    pub tries_max: u32,
     /// Told the name of each place between two durable steps that is passed: for fault injection.
     pub reached: fn(&'static str),
 }
@@ -37,6 +40,7 @@ impl Settings {
             session_max_ms: 6_000,
             transaction_max: Duration::from_secs(60),
             retry_pause: Duration::from_millis(500),
+            tries_max: 5,
             reached: |_| {},
         }
     }

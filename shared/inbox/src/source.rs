@@ -40,6 +40,9 @@ impl Source {
             .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
             // Retried soon rather than after a second when a fetch meets an error.
             .set("fetch.error.backoff.ms", "100")
+            // How soon a topic is found that was not there, or was made anew after its broker had lost
+            // everything; by default it takes five minutes.
+            .set("topic.metadata.refresh.interval.ms", "5000")
             // How much may be read ahead; the backlog stays in the broker.
             .set("queued.max.messages.kbytes", "4096")
             .set("queued.min.messages", "2000")
@@ -133,7 +136,7 @@ impl Source {
         // that was taken and given back would lose its new messages with the old, for good.
         self.forget_revoked(batch);
         match received {
-            Ok(message) => batch.add(&message, &self.group, wants),
+            Ok(message) => batch.add(&message, (&self.topic, &self.group), wants),
             // The client reconnects by itself; there is nothing to do but to say so.
             Err(error) => tracing::warn!(%error, "receiving failed"),
         }

@@ -3,7 +3,11 @@
 mod delivery;
 mod enqueue;
 mod kafka;
+mod partitions;
 mod relay;
+mod republish;
+mod retention;
+mod routes;
 mod session;
 mod settings;
 mod shards;
@@ -11,5 +15,8 @@ mod store;
 
 pub use enqueue::{enqueue, shard_of};
 pub use relay::{Outcome, Relay, Wake};
+pub use republish::republish;
+pub use retention::{Maintained, Retention, maintain, sweep};
+pub use routes::routes;
 pub use settings::Settings;
 pub use shards::SHARDS;

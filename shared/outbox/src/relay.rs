@@ -139,7 +139,7 @@ impl Relay {
         reached("relay.acknowledged");
         if !delivered.is_empty() {
             bounded(async {
-                store::mark_published(&mut session.connection, &delivered)
+                store::mark_published(&mut session.connection, &delivered, &rows)
                     .await
                     .context("marking events as published")
             })

@@ -20,6 +20,10 @@ pub(crate) struct Session {
 /// Makes Postgres end a session whose relay has gone silent, and so free its shards: a paused
 /// process by `idle_session_timeout`, a machine that vanished without a word by the keepalives,
 /// which are two hours by default.
+///
+/// And pins its plans: rows come out of each partition's small index in the order of their ids. A plan
+/// that was made while there were few might gather and sort all that is unpublished, and would do so
+/// for every batch of a backlog.
 pub(crate) fn options(database: PgConnectOptions, idle_max: Duration) -> PgConnectOptions {
     let idle_max_ms = idle_max.as_millis().to_string();
     database.options([
@@ -27,6 +31,9 @@ pub(crate) fn options(database: PgConnectOptions, idle_max: Duration) -> PgConne
         ("tcp_keepalives_idle", "5"),
         ("tcp_keepalives_interval", "2"),
         ("tcp_keepalives_count", "3"),
+        ("enable_seqscan", "off"),
+        ("enable_bitmapscan", "off"),
+        ("enable_sort", "off"),
     ])
 }
 

@@ -9,9 +9,11 @@ use sqlx::PgConnection;
 pub const SHARDS: i16 = 16;
 
 /// First half of every lock's name; `"outb"` in ASCII, to stay clear of other users.
-const LOCK_CLASS: i32 = 0x6f75_7462;
+pub(crate) const LOCK_CLASS: i32 = 0x6f75_7462;
 /// Second half of the shared lock that every relay holds to be counted.
 const PRESENCE: i32 = 1_000;
+/// Second half of the lock of whoever changes the table's partitions.
+pub(crate) const MAINTENANCE: i32 = 1_001;
 
 /// Says "I am here", once per session, so that [`rebalance`] can count the relays.
 pub(crate) async fn join(connection: &mut PgConnection) -> sqlx::Result<()> {

@@ -38,10 +38,19 @@ pub(crate) async fn unpublished(
     .await
 }
 
-pub(crate) async fn mark_published(connection: &mut PgConnection, ids: &[i64]) -> sqlx::Result<()> {
+/// Marks rows of a batch. Their age says which partitions they are in, so that no other is looked at.
+pub(crate) async fn mark_published(
+    connection: &mut PgConnection,
+    ids: &[i64],
+    batch: &[Row],
+) -> sqlx::Result<()> {
+    let ages = || batch.iter().map(|row| row.created_at);
     sqlx::query!(
-        "update outbox set published_at = now() where id = any($1) and published_at is null",
-        ids
+        "update outbox set published_at = now()
+         where id = any($1) and created_at between $2 and $3 and published_at is null",
+        ids,
+        ages().min(),
+        ages().max()
     )
     .execute(connection)
     .await?;

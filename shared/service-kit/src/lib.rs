@@ -9,10 +9,13 @@ pub mod migration;
 mod pace;
 pub mod problem;
 pub mod program;
+pub mod reaper;
+pub mod retention;
 pub mod retry_after;
 pub mod workers;
 
 pub use backoff::Backoff;
 pub use pace::pace;
 pub use problem::Problem;
+pub use reaper::{Reaper, Step, Swept};
 pub use workers::Workers;

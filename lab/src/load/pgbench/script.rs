@@ -13,7 +13,7 @@ const HASH: &str = "array[sha256('x')]";
 
 /// One element each, in the order of the statement, and as large as what the service sends.
 /// A colon in text has a space after it: pgbench would take `:name` for a variable.
-const PARAMETERS: [&str; 25] = [
+const PARAMETERS: [&str; 26] = [
     ORDER_ID,
     "array['acme']",                      // principal id
     "array['POST /orders']",              // route
@@ -27,7 +27,7 @@ const PARAMETERS: [&str; 25] = [
     "array['pm_card_ok']",                // payment method
     HASH,                                 // content hash
     "array[gen_random_uuid()::text]",     // correlation id
-    "array['{\"content-type\": \"application/json\", \"location\": \"/orders/0194d2b5-6c1e-7c3a-9d2f-3b1a5e8f7c60\"}']",
+    "array['[[\"content-type\", \"application/json\"], [\"location\", \"/orders/0194d2b5-6c1e-7c3a-9d2f-3b1a5e8f7c60\"]]']",
     "array[convert_to(rpad('{', 250, 'x'), 'UTF8')]", // answer body
     "array[gen_random_uuid()]",                       // event id
     "array[rpad('{', 600, 'x')]",                     // event payload
@@ -39,6 +39,7 @@ const PARAMETERS: [&str; 25] = [
     "array['SKU-99']", // sku
     "array[2]",        // quantity
     "array[2500]",     // unit price
+    "2",               // format of the answer
 ];
 
 /// The script for one order per transaction.

@@ -88,6 +88,7 @@ pub async fn place(
         &column.item_skus as &[&str],
         &column.item_quantities,
         &column.item_prices,
+        StoredResponse::VERSION,
     )
     .fetch_all(connection)
     .await?;

@@ -1,6 +1,9 @@
 //! R9: how long a key is honoured, who is told so, and what becomes of it afterwards.
 
-use order::reaper;
+use std::time::Duration;
+
+use idempotency::{SWEEP_ROWS_MAX, sweep};
+use service_kit::Reaper;
 
 use crate::eventually;
 use crate::service::{Service, Stored, order, order_with, orders_stored};
@@ -81,7 +84,7 @@ async fn one_sweep_deletes_every_expired_key_and_no_other() {
     let service = Service::start().await;
     service.post("k-live", &order()).await.expect(201);
     // More than two batches.
-    let expired = 2 * reaper::BATCH_MAX + 7;
+    let expired = 2 * SWEEP_ROWS_MAX + 7;
     sqlx::query(
         "insert into idempotency_keys (principal_id, route, key, fingerprint, expires_at)
          select 'acme', 'POST /orders', 'k-' || n, '', now() from generate_series(1, $1) as n",
@@ -90,15 +93,15 @@ async fn one_sweep_deletes_every_expired_key_and_no_other() {
     .execute(&service.pool)
     .await
     .unwrap();
-    assert_eq!(reaper::sweep(&service.pool).await.unwrap(), expired as u64);
-    assert_eq!(reaper::sweep(&service.pool).await.unwrap(), 0);
+    let reaper = Reaper::new(Duration::ZERO).sweep("keys", sweep(&service.pool));
+    reaper.sweep_all().await;
     assert_eq!(service.stored().await, orders_stored(1));
     assert!(service.post("k-live", &order()).await.is_replay());
 }
 
 #[tokio::test]
 async fn the_service_reaps_by_itself() {
-    let service = Service::start_with(|config| config.reaper_interval_ms = 10).await;
+    let service = Service::start_with(|config| config.retention.reaper_interval_ms = 10).await;
     service.post("k-1", &order()).await.expect(201);
     service.meddle(EXPIRE).await;
     eventually("the key is gone", async || {

@@ -1,7 +1,7 @@
 //! From a free key to a stored answer, by one request or by several.
 
+use idempotency::Scope;
 use idempotency::store::{Claim, claim, complete, find};
-use idempotency::{Scope, StoredResponse};
 use uuid::Uuid;
 
 use crate::{WINDOW_SECONDS, answer, count, fingerprint, key, scope, store};
@@ -117,23 +117,4 @@ async fn principals_and_routes_do_not_share_keys() {
     }
     tx.commit().await.unwrap();
     assert_eq!(count(&pool).await, 3);
-}
-
-#[tokio::test]
-async fn an_answer_in_a_format_of_the_future_is_unreadable_and_names_its_resource() {
-    let pool = store().await;
-    let (key, print) = (key("k-1"), fingerprint(1));
-    let resource_id = Some(Uuid::new_v4());
-    let mut tx = pool.begin().await.unwrap();
-    claim(&mut tx, scope(&key), &print, resource_id, WINDOW_SECONDS)
-        .await
-        .unwrap();
-    complete(&mut tx, scope(&key), &answer()).await.unwrap();
-    sqlx::query("update idempotency_keys set response_version = $1")
-        .bind(StoredResponse::VERSION + 1)
-        .execute(&mut *tx)
-        .await
-        .unwrap();
-    let found = find(&mut tx, scope(&key), &print).await.unwrap();
-    assert_eq!(found, Some(Claim::Unreadable { resource_id }));
 }

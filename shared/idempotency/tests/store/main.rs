@@ -5,6 +5,7 @@
 
 mod claiming;
 mod expiry;
+mod formats;
 
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse};
 use lab::postgres::database;

@@ -1,20 +1,26 @@
 //! A handler whose effects can be counted, and which fails when it is told to.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use events::{EventType, FulfilmentShipped};
 use inbox::{Delivery, Handler};
 use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::world::World;
 
 /// More failures than any test waits for.
 pub(crate) const FOR_EVER: usize = usize::MAX;
 
 #[derive(Clone, Default)]
 pub(crate) struct Effects {
-    /// How many of the next calls fail, after they have written.
+    /// How many of the next calls fail, after they have written, because the database is away.
     pub(crate) failures: Arc<AtomicUsize>,
+    /// Orders and numbers of messages that cannot be handled.
+    pub(crate) poison: Arc<Mutex<HashSet<(Uuid, i32)>>>,
     pub(crate) calls: Arc<AtomicUsize>,
     /// How long each call takes.
     pub(crate) delay: Duration,
@@ -23,12 +29,41 @@ pub(crate) struct Effects {
 impl Effects {
     pub(crate) fn failing(times: usize) -> Self {
         let effects = Self::default();
-        effects.failures.store(times, Ordering::SeqCst);
+        effects.fail(times);
         effects
+    }
+
+    pub(crate) fn poisoned(messages: &[(Uuid, i32)]) -> Self {
+        let effects = Self::default();
+        effects.poison.lock().unwrap().extend(messages);
+        effects
+    }
+
+    pub(crate) fn poison(&self, order: Uuid, number: i32) {
+        self.poison.lock().unwrap().insert((order, number));
+    }
+
+    /// As many of the next calls fail as if the database were away.
+    pub(crate) fn fail(&self, times: usize) {
+        self.failures.store(times, Ordering::SeqCst);
+    }
+
+    /// Whatever is parked as a culprit could be handled from now on.
+    pub(crate) async fn cure_parked(&self, world: &World) {
+        let culprits: Vec<(Uuid, i32)> = sqlx::query_as(
+            "select subject, (convert_from(payload, 'UTF8')::jsonb->>'attempt')::integer
+             from parked_messages where culprit",
+        )
+        .fetch_all(&world.pool)
+        .await
+        .unwrap();
+        let mut poison = self.poison.lock().unwrap();
+        poison.retain(|message| !culprits.contains(message));
     }
 
     pub(crate) fn heal(&self) {
         self.failures.store(0, Ordering::SeqCst);
+        self.poison.lock().unwrap().clear();
     }
 
     pub(crate) fn calls(&self) -> usize {
@@ -50,6 +85,13 @@ impl Handler for Effects {
                 .bind(event.attempt)
                 .execute(&mut *tx)
                 .await?;
+            let message = (event.order_id, event.attempt);
+            if self.poison.lock().unwrap().contains(&message) {
+                self.calls.fetch_add(1, Ordering::SeqCst);
+                // One handler in two fails by panicking.
+                assert!(event.attempt % 2 == 1, "poison\0");
+                anyhow::bail!("poison\0 in number {}", event.attempt);
+            }
         }
         self.calls.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(self.delay).await;
@@ -57,7 +99,9 @@ impl Handler for Effects {
         let left = self
             .failures
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer);
-        anyhow::ensure!(left.is_err(), "told to fail");
-        Ok(())
+        match left {
+            Ok(_) => Err(sqlx::Error::PoolTimedOut.into()),
+            Err(_) => Ok(()),
+        }
     }
 }

@@ -7,10 +7,15 @@
     reason = "a test fails by panicking, also outside of its own function"
 )]
 
+mod ageing;
 mod crashes;
 mod effects;
+mod losses;
+mod operator;
+mod parking;
 mod rebalances;
 mod redelivery;
+mod redriving;
 mod retries;
 mod topic;
 mod unreadable;

@@ -48,6 +48,7 @@ async fn a_message_that_stands_in_one_batch_three_times_has_its_effect_once() {
     let one_batch = Outcome::Processed {
         fresh: 1,
         duplicates: 2,
+        parked: 0,
         skipped: 0,
     };
     let step = consumer.try_process_batch(PATIENCE).await.unwrap();

@@ -6,10 +6,13 @@ use events::{Envelope, header};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use uuid::Uuid;
+
+use crate::world::eventually;
 
 pub(crate) const PARTITIONS: i32 = 3;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -26,15 +29,36 @@ impl Topic {
             "KAFKA_BROKERS is not set: run scripts/test.sh, or `lab infra -- cargo test …`",
         );
         let name = format!("inbox-{}", Uuid::new_v4());
-        let new = NewTopic::new(&name, PARTITIONS, TopicReplication::Fixed(1));
-        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
-        let created = admin(&brokers).create_topics([&new], &options).await;
-        created.unwrap()[0].as_ref().unwrap();
-        Self {
+        let topic = Self {
             producer: config(&brokers).create().unwrap(),
             brokers,
             name,
-        }
+        };
+        topic.make().await.unwrap();
+        topic
+    }
+
+    async fn make(&self) -> Result<String, RDKafkaErrorCode> {
+        let new = NewTopic::new(&self.name, PARTITIONS, TopicReplication::Fixed(1));
+        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+        let created = admin(&self.brokers).create_topics([&new], &options).await;
+        created.unwrap().remove(0).map_err(|(_, code)| code)
+    }
+
+    /// Loses all that is in the topic, as a broker without its disk would.
+    pub(crate) async fn recreate(&self) {
+        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
+        let deleted = admin(&self.brokers)
+            .delete_topics(&[&self.name], &options)
+            .await;
+        deleted.unwrap()[0].as_ref().unwrap();
+        // The broker takes a moment to forget it.
+        eventually("the topic is made anew", async || match self.make().await {
+            Ok(_) => true,
+            Err(RDKafkaErrorCode::TopicAlreadyExists) => false,
+            Err(code) => panic!("{code}"),
+        })
+        .await;
     }
 
     /// Produces the event as the relay would, to a partition of the caller's choice.
@@ -57,12 +81,22 @@ impl Topic {
         headers: &[(&str, &str)],
         payload: &str,
     ) {
+        self.produce_bytes(partition, headers, payload.as_bytes())
+            .await;
+    }
+
+    pub(crate) async fn produce_bytes(
+        &self,
+        partition: i32,
+        headers: &[(&str, &str)],
+        payload: &[u8],
+    ) {
         let mut all = OwnedHeaders::new();
         for (key, value) in headers {
             let value = Some(*value);
             all = all.insert(Header { key, value });
         }
-        let record: FutureRecord<'_, (), str> = FutureRecord::to(&self.name)
+        let record: FutureRecord<'_, (), [u8]> = FutureRecord::to(&self.name)
             .partition(partition)
             .headers(all)
             .payload(payload);

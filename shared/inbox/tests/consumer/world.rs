@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::effects::Effects;
+use crate::operator::Operator;
 use crate::topic::Topic;
 
 /// Longest wait for something that must come true.
@@ -75,6 +76,19 @@ impl World {
         (shutdown, tokio::spawn(consumer))
     }
 
+    /// A consumer that runs until the token is cancelled, and its operator.
+    pub(crate) async fn run_operated(
+        &self,
+        settings: Settings,
+        handler: Effects,
+    ) -> (Operator, CancellationToken, JoinHandle<anyhow::Result<()>>) {
+        let shutdown = CancellationToken::new();
+        let consumer = self.consumer(settings, handler);
+        let operator = Operator::of(&consumer).await;
+        let task = tokio::spawn(consumer.run(shutdown.clone()));
+        (operator, shutdown, task)
+    }
+
     /// What each partition's effects are, as numbers, in the order in which they were made.
     pub(crate) async fn effects(&self, subject: Uuid) -> Vec<i32> {
         sqlx::query_scalar("select number from effects where subject = $1 order by id")
@@ -92,7 +106,23 @@ impl World {
         self.count("select count(*) from processed_messages").await
     }
 
-    async fn count(&self, sql: &'static str) -> i64 {
+    pub(crate) async fn parked_count(&self) -> i64 {
+        self.count("select count(*) from parked_messages").await
+    }
+
+    /// The queue of an order, as numbers, and which of them are culprits.
+    pub(crate) async fn queue(&self, subject: Uuid) -> Vec<(i32, bool)> {
+        sqlx::query_as(
+            "select (convert_from(payload, 'UTF8')::jsonb->>'attempt')::integer, culprit
+             from parked_messages where subject = $1 order by id",
+        )
+        .bind(subject)
+        .fetch_all(&self.pool)
+        .await
+        .unwrap()
+    }
+
+    pub(crate) async fn count(&self, sql: &'static str) -> i64 {
         let count = sqlx::query_scalar(sql).fetch_one(&self.pool);
         count.await.unwrap()
     }
@@ -113,18 +143,27 @@ pub(crate) fn event(order_id: Uuid, number: i32) -> Envelope {
     Envelope::seal(origin, &event).unwrap()
 }
 
-/// Steps until so many messages were taken; returns fresh, duplicates and skipped.
+/// Steps until so many messages were taken, none of which is parked; returns fresh, duplicates and
+/// skipped.
 pub(crate) async fn drain(consumer: &mut Consumer<Effects>, messages: usize) -> [usize; 3] {
-    let mut sums = [0; 3];
+    let [fresh, duplicates, parked, skipped] = drain_parking(consumer, messages).await;
+    assert_eq!(parked, 0);
+    [fresh, duplicates, skipped]
+}
+
+/// Steps until so many messages were taken; returns fresh, duplicates, parked and skipped.
+pub(crate) async fn drain_parking(consumer: &mut Consumer<Effects>, messages: usize) -> [usize; 4] {
+    let mut sums = [0; 4];
     while sums.iter().sum::<usize>() < messages {
         match consumer.try_process_batch(PATIENCE).await.unwrap() {
             Outcome::Idle => panic!("only {sums:?} of {messages} messages came"),
             Outcome::Processed {
                 fresh,
                 duplicates,
+                parked,
                 skipped,
             } => {
-                for (sum, more) in sums.iter_mut().zip([fresh, duplicates, skipped]) {
+                for (sum, more) in sums.iter_mut().zip([fresh, duplicates, parked, skipped]) {
                     *sum += more;
                 }
             }

@@ -11,6 +11,8 @@ mod late_commits;
 mod order;
 mod outages;
 mod replicas;
+mod republishing;
+mod retention;
 mod sessions;
 mod topic;
 mod wakes;

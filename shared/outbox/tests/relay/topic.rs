@@ -6,9 +6,12 @@ use std::time::Duration;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{Consumer as _, StreamConsumer};
+use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::{BorrowedMessage, Headers as _};
 use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 use uuid::Uuid;
+
+use crate::world::eventually;
 
 const PARTITIONS: i32 = 3;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,15 +40,38 @@ impl Topic {
             "KAFKA_BROKERS is not set: run scripts/test.sh, or `lab infra -- cargo test …`",
         );
         let name = format!("outbox-{}", Uuid::new_v4());
-        let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
-            .set("bootstrap.servers", &brokers)
-            .create()
+        let topic = Self { brokers, name };
+        topic.make().await.unwrap();
+        topic
+    }
+
+    async fn make(&self) -> Result<String, RDKafkaErrorCode> {
+        let new = NewTopic::new(&self.name, PARTITIONS, TopicReplication::Fixed(1));
+        let mut created = self
+            .admin()
+            .create_topics([&new], &options())
+            .await
             .unwrap();
-        let new = NewTopic::new(&name, PARTITIONS, TopicReplication::Fixed(1));
-        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
-        let created = admin.create_topics([&new], &options).await.unwrap();
-        created[0].as_ref().unwrap();
-        Self { brokers, name }
+        created.remove(0).map_err(|(_, code)| code)
+    }
+
+    /// Loses all that is in the topic, as a broker without its disk would.
+    pub(crate) async fn recreate(&self) {
+        let deleted = self.admin().delete_topics(&[&self.name], &options()).await;
+        deleted.unwrap()[0].as_ref().unwrap();
+        // The broker takes a moment to forget it.
+        eventually("the topic is made anew", async || match self.make().await {
+            Ok(_) => true,
+            Err(RDKafkaErrorCode::TopicAlreadyExists) => false,
+            Err(code) => panic!("{code}"),
+        })
+        .await;
+    }
+
+    fn admin(&self) -> AdminClient<DefaultClientContext> {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.brokers);
+        config.create().unwrap()
     }
 
     /// Everything in the topic now, in the order of each partition.
@@ -73,6 +99,10 @@ impl Topic {
         }
         received
     }
+}
+
+fn options() -> AdminOptions {
+    AdminOptions::new().operation_timeout(Some(PATIENCE))
 }
 
 fn open(message: &BorrowedMessage<'_>) -> Received {

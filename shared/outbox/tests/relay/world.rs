@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use events::{Envelope, FulfilmentShipped, Origin};
 use outbox::{Relay, Settings, Wake, enqueue};
+use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +24,16 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn create() -> Self {
+        let world = Self::create_with(&[]).await;
+        sqlx::migrate!("../../migrations/common")
+            .run(&world.pool)
+            .await
+            .unwrap();
+        world
+    }
+
+    /// On a database with these migrations only.
+    pub(crate) async fn create_with(migrations: &[&str]) -> Self {
         let url = lab::postgres::database::create_for_test("outbox")
             .await
             .unwrap();
@@ -31,14 +42,23 @@ impl World {
             .connect(&url)
             .await
             .unwrap();
-        sqlx::migrate!("../../migrations/common")
-            .run(&pool)
-            .await
-            .unwrap();
-        Self {
+        let world = Self {
             pool,
             topic: Topic::create().await,
             wake: Wake::default(),
+        };
+        world.migrate(migrations).await;
+        world
+    }
+
+    pub(crate) async fn migrate(&self, migrations: &[&str]) {
+        for name in migrations {
+            let path = format!("../../migrations/common/{name}.sql");
+            let sql = std::fs::read_to_string(path).unwrap();
+            sqlx::raw_sql(AssertSqlSafe(sql))
+                .execute(&self.pool)
+                .await
+                .unwrap();
         }
     }
 

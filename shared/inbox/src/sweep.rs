@@ -1,0 +1,26 @@
+//! The ledger's part of a service's reaper.
+
+use std::time::Duration;
+
+use service_kit::{Step, Swept, retention};
+use sqlx::PgPool;
+
+use crate::{ledger, work};
+
+/// For [`service_kit::Reaper::sweep`]: forgets messages that were processed too long ago, and tells
+/// the metrics how many are parked.
+pub fn sweep(
+    pool: &PgPool,
+    settings: &retention::Settings,
+) -> impl Fn() -> Step + Send + Sync + 'static {
+    let pool = pool.clone();
+    let older_than = Duration::from_secs(settings.ledger_retention_seconds);
+    move || {
+        let pool = pool.clone();
+        Box::pin(async move {
+            work::measure_parked(&pool).await;
+            let removed = ledger::reap(&pool, older_than).await?;
+            Ok(Swept::batch(removed, ledger::REAP_ROWS_MAX))
+        })
+    }
+}

@@ -1,0 +1,39 @@
+//! Sending again what the broker may have lost.
+
+use anyhow::Context as _;
+use chrono::{DateTime, Utc};
+use sqlx::PgPool;
+
+use crate::partitions;
+
+/// Pages of a partition that one statement goes over: some thousand rows.
+const PAGES_MAX: usize = 512;
+
+/// Marks all published events since then as unpublished; returns how many. Relays send them again,
+/// with the same ids and in their order, and ledgers recognise them: a repeat is harmless.
+///
+/// Many statements, each of bounded work, but one commit: a relay that saw half of it might send a
+/// later event of an order before an earlier one.
+pub async fn republish(pool: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u64> {
+    let mut tx = pool.begin().await.context("beginning to republish")?;
+    partitions::keep_all(&mut tx)
+        .await
+        .context("keeping partitions")?;
+    let mut republished = 0;
+    for partition in partitions::list(&mut tx).await? {
+        if partition.until.is_some_and(|until| until <= since) {
+            continue;
+        }
+        let name = &partition.name;
+        let pages = partitions::pages(&mut tx, name).await?;
+        for start in (0..pages).step_by(PAGES_MAX) {
+            let some = start..start + PAGES_MAX as i64;
+            republished += partitions::unmark(&mut tx, name, some, since)
+                .await
+                .with_context(|| format!("going over the partition {name}"))?;
+        }
+    }
+    tx.commit().await.context("committing to republish")?;
+    tracing::warn!(%since, republished, "events will be published again");
+    Ok(republished)
+}

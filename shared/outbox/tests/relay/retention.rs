@@ -1,0 +1,203 @@
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use outbox::{Maintained, Retention, maintain};
+use sqlx::AssertSqlSafe;
+use uuid::Uuid;
+
+use crate::world::{World, event};
+
+/// Short enough that a test sees partitions grow old.
+const RETENTION: Retention = Retention {
+    window: Duration::from_secs(20),
+    partition: Duration::from_secs(10),
+};
+
+/// A partition for a time that has passed, as if a worker had made it then.
+async fn old_partition(world: &World, seconds_ago: i64) -> DateTime<Utc> {
+    let from = Utc::now() - TimeDelta::seconds(seconds_ago);
+    let from = DateTime::from_timestamp(from.timestamp().div_euclid(10) * 10, 0).unwrap();
+    let until = from + TimeDelta::seconds(10);
+    let name = format!("outbox_old_{}", from.timestamp());
+    let sql = format!(
+        "create table {name} partition of outbox for values from ('{}') to ('{}')",
+        from.to_rfc3339(),
+        until.to_rfc3339()
+    );
+    sqlx::raw_sql(AssertSqlSafe(sql))
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    from
+}
+
+async fn write_at(world: &World, created_at: DateTime<Utc>, published: bool) {
+    world.write(&[event(Uuid::new_v4(), 1)]).await;
+    // A changed time moves the row to its partition.
+    sqlx::query(
+        "update outbox set created_at = $1, published_at = case when $2 then now() end
+         where id = (select max(id) from outbox)",
+    )
+    .bind(created_at)
+    .bind(published)
+    .execute(&world.pool)
+    .await
+    .unwrap();
+}
+
+async fn count(world: &World, table: &str) -> i64 {
+    let sql = format!("select count(*) from {table}");
+    let count = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&world.pool);
+    count.await.unwrap()
+}
+
+async fn partitions(world: &World) -> Vec<String> {
+    sqlx::query_scalar(
+        "select inhrelid::regclass::text from pg_inherits
+         where inhparent = 'outbox'::regclass order by 1",
+    )
+    .fetch_all(&world.pool)
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn partitions_are_made_ahead_once_and_new_rows_go_there() {
+    let world = World::create().await;
+    let day = Retention {
+        partition: Duration::from_secs(86_400),
+        ..RETENTION
+    };
+    let first = maintain(&world.pool, day).await.unwrap();
+    assert_eq!(first.created, 3);
+    let again = maintain(&world.pool, day).await.unwrap();
+    assert_eq!(again, Maintained::default());
+    assert_eq!(partitions(&world).await.len(), 4);
+    world.write(&[event(Uuid::new_v4(), 1)]).await;
+    assert_eq!(count(&world, "only outbox_default").await, 0);
+    assert_eq!(count(&world, "outbox").await, 1);
+}
+
+#[tokio::test]
+async fn only_a_partition_that_is_old_and_wholly_published_is_dropped() {
+    let world = World::create().await;
+    let published = old_partition(&world, 300).await;
+    let unpublished = old_partition(&world, 200).await;
+    let recent = old_partition(&world, 15).await;
+    write_at(&world, published, true).await;
+    write_at(&world, unpublished, true).await;
+    write_at(&world, unpublished, false).await;
+    write_at(&world, recent, true).await;
+    let round = maintain(&world.pool, RETENTION).await.unwrap();
+    assert_eq!(round.dropped, 1);
+    assert_eq!(count(&world, "outbox").await, 3);
+    assert_eq!(world.unpublished().await, 1);
+
+    // Published at last, it goes with the next round.
+    let (_shutdown, _task) = world.run(world.settings());
+    world.all_published().await;
+    let round = maintain(&world.pool, RETENTION).await.unwrap();
+    assert_eq!(round.dropped, 1);
+    assert_eq!(count(&world, "outbox").await, 1);
+    assert_eq!(world.ids().await.len(), 1);
+}
+
+#[tokio::test]
+async fn rows_in_the_default_partition_are_in_nobody_s_way_and_leave_in_their_time() {
+    let world = World::create().await;
+    // Nobody has made a partition for the present yet.
+    world.write(&[event(Uuid::new_v4(), 1)]).await;
+    let old = Utc::now() - TimeDelta::seconds(300);
+    write_at(&world, old, true).await;
+    write_at(&world, old, false).await;
+    assert_eq!(count(&world, "outbox_default").await, 3);
+    let round = maintain(&world.pool, RETENTION).await.unwrap();
+    assert_eq!(round.deleted, 1, "{round:?}");
+    // The present one cannot be made, those ahead can.
+    assert!((2..=3).contains(&round.created), "{round:?}");
+    assert_eq!(count(&world, "outbox_default").await, 2);
+    let (_shutdown, _task) = world.run(world.settings());
+    world.all_published().await;
+    assert_eq!(world.ids().await.len(), 2);
+}
+
+#[tokio::test]
+async fn somebody_who_is_writing_is_not_kept_waiting() {
+    let world = World::create().await;
+    let old = old_partition(&world, 300).await;
+    write_at(&world, old, true).await;
+    // An event is being written, and stays so.
+    let mut writer = world.pool.begin().await.unwrap();
+    outbox::enqueue(&mut writer, &[event(Uuid::new_v4(), 1)])
+        .await
+        .unwrap();
+    let round = maintain(&world.pool, RETENTION).await.unwrap();
+    assert_eq!(round.dropped, 0);
+    writer.commit().await.unwrap();
+    let round = maintain(&world.pool, RETENTION).await.unwrap();
+    assert_eq!(round.dropped, 1);
+}
+
+#[tokio::test]
+async fn one_replica_at_a_time_does_it_and_the_others_do_nothing() {
+    let world = World::create().await;
+    let rounds = (0..4).map(|_| maintain(&world.pool, RETENTION));
+    let rounds = futures_util::future::join_all(rounds).await;
+    let created: u64 = rounds.into_iter().map(|round| round.unwrap().created).sum();
+    // A second may have begun a partition's time meanwhile.
+    assert!((1..=4).contains(&created), "{created}");
+    let names = partitions(&world).await;
+    assert_eq!(names.len() as u64, created + 1, "{names:?}");
+}
+
+#[tokio::test]
+async fn rows_written_before_there_were_partitions_are_kept_and_published() {
+    let world = World::create_with(&["0001_outbox"]).await;
+    let order = Uuid::new_v4();
+    world.write(&[event(order, 1), event(order, 2)]).await;
+    sqlx::raw_sql("update outbox set published_at = now() where id = 1")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    world.migrate(&["0005_outbox_partitions"]).await;
+    world.write(&[event(order, 3)]).await;
+    maintain(&world.pool, RETENTION).await.unwrap();
+    let mut relay = world.relay(world.settings());
+    relay.try_publish_batch().await.unwrap();
+    let messages = world.topic.read().await;
+    assert_eq!(crate::world::numbers(&messages, order), [2, 3]);
+    let ids: Vec<i64> = sqlx::query_scalar("select id from outbox order by id")
+        .fetch_all(&world.pool)
+        .await
+        .unwrap();
+    assert_eq!(ids, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn the_relay_finds_unpublished_rows_by_the_small_index_of_each_partition() {
+    let world = World::create().await;
+    for seconds_ago in [300, 200, 100] {
+        let old = old_partition(&world, seconds_ago).await;
+        write_at(&world, old, true).await;
+    }
+    // As the relay connects: a plan may not depend on what was in the table when it was made.
+    let mut tx = world.pool.begin().await.unwrap();
+    let pinned = "set local enable_seqscan = off; set local enable_bitmapscan = off;
+                  set local enable_sort = off";
+    sqlx::raw_sql(pinned).execute(&mut *tx).await.unwrap();
+    let select = "explain select id from outbox
+                  where published_at is null and shard = any('{1,2}') order by id limit 500";
+    let update = "explain update outbox set published_at = now()
+                  where id = any('{1,2}') and published_at is null
+                    and created_at between now() and now()";
+    for sql in [select, update] {
+        let plan: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut *tx).await.unwrap();
+        let plan = plan.join("\n");
+        assert!(
+            !plan.contains("Seq Scan") && !plan.contains("Sort  ("),
+            "{plan}"
+        );
+        assert_eq!(plan.contains("Merge Append"), sql == select, "{plan}");
+        assert!(plan.contains("Index Scan"), "{plan}");
+    }
+}
