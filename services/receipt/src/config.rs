@@ -35,6 +35,8 @@ pub struct Config {
     pub database: service_kit::database::Settings,
     #[command(flatten)]
     pub kafka: service_kit::kafka::Settings,
+    #[command(flatten)]
+    pub retention: service_kit::retention::Settings,
     /// Consumer group.
     #[arg(long, env = "KAFKA_GROUP", default_value = "receipt")]
     pub kafka_group: String,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use axum::Router;
 use inbox::Consumer;
-use service_kit::{Backoff, Workers, crash, database, http, migration};
+use service_kit::{Backoff, Reaper, Workers, crash, database, http, migration};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -25,11 +25,13 @@ pub struct Application {
     consumer: Consumer<LogReceipts>,
     sender: Sender,
     recorder: Recorder,
+    reaper: Reaper,
 }
 
 impl Application {
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         config.check()?;
+        config.retention.check()?;
         let (from, recipients) = (config.from_mailbox()?, config.recipients()?);
         let pool = database::connect_lazy(&config.database, NAME)?;
         let due = Arc::new(Notify::new());
@@ -55,17 +57,23 @@ impl Application {
         let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
         let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
         inbox.fetch_wait_max_ms = config.kafka.kafka_fetch_wait_max_ms;
+        inbox.tries_max = config.kafka.message_tries_max;
         inbox.reached = crash::point;
+        let log = LogReceipts { recipients, due };
+        let consumer = Consumer::new(inbox, pool.clone(), log)?;
+        let routes = routes::table(pool.clone()).merge(consumer.routes());
+        let reaper = Reaper::new(config.retention.reaper_interval())
+            .sweep("ledger", inbox::sweep(&pool, &config.retention));
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("binding {}", config.listen))?;
-        let log = LogReceipts { recipients, due };
         Ok(Self {
             listener,
-            router: http::finish(routes::table(pool.clone()), pool.clone()),
-            consumer: Consumer::new(inbox, pool, log)?,
+            router: http::finish(routes, pool),
+            consumer,
             sender,
             recorder,
+            reaper,
         })
     }
 
@@ -80,6 +88,7 @@ impl Application {
         workers.spawn("consumer", self.consumer.run(workers.shutdown()));
         workers.spawn("sender", self.sender.run(workers.shutdown()));
         workers.spawn("recorder", self.recorder.run());
+        workers.spawn("reaper", self.reaper.run(workers.shutdown()));
         workers.spawn(
             "http",
             http::serve(self.listener, self.router, workers.shutdown()),

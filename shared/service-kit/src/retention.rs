@@ -14,7 +14,7 @@ pub struct Settings {
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub outbox_partition_seconds: u64,
     /// How long the ledger remembers a message. Longer than any outbox keeps events, and than the
-    /// topic keeps messages: what comes again after that would have its effect again.
+    /// topic keeps messages: what comes again after that meets only the tables' own constraints.
     #[arg(long, env = "LEDGER_RETENTION_SECONDS", default_value_t = 30 * 86_400)]
     pub ledger_retention_seconds: u64,
     /// Pause between two rounds of the reaper.
