@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use idempotency::store;
+use service_kit::database;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
 /// Most records deleted by one statement: short locks, short transactions.
 pub const BATCH_MAX: i64 = 1_000;
+/// Longest time one batch may take, whatever the database does.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub async fn run(
     pool: PgPool,
@@ -32,8 +35,11 @@ pub async fn run(
 pub async fn sweep(pool: &PgPool) -> sqlx::Result<u64> {
     let mut total = 0;
     loop {
-        let mut connection = pool.acquire().await?;
-        let deleted = store::reap(&mut connection, BATCH_MAX).await?;
+        let deleted = database::within(BATCH_TIMEOUT, async {
+            let mut connection = database::acquire(pool).await?;
+            store::reap(&mut connection, BATCH_MAX).await
+        })
+        .await?;
         total += deleted;
         if deleted < BATCH_MAX as u64 {
             return Ok(total);

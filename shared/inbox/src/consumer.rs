@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use events::EventType;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{Connection as _, PgConnection, PgPool};
 use telemetry::metric;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -121,9 +121,14 @@ impl<H: Handler> Consumer<H> {
         if batch.wanted.is_empty() {
             return Ok(0);
         }
-        let new = tokio::time::timeout(self.settings.transaction_max, self.transact(batch))
-            .await
-            .context("the transaction takes too long")??;
+        let mut connection = self.pool.acquire().await.context("connecting")?;
+        let transaction = self.transact(&mut connection, batch);
+        let done = tokio::time::timeout(self.settings.transaction_max, transaction).await;
+        if done.is_err() {
+            // Back in the pool it would be waited for without end, and its place be taken.
+            connection.close_on_drop();
+        }
+        let new = done.context("the transaction takes too long")??;
         self.handler.committed();
         metrics::counter!(metric::INBOX_PROCESSED).increment(new as u64);
         let duplicates = batch.wanted.len() - new;
@@ -132,8 +137,12 @@ impl<H: Handler> Consumer<H> {
         Ok(new)
     }
 
-    async fn transact(&self, batch: &Batch) -> anyhow::Result<usize> {
-        let mut tx = self.pool.begin().await.context("beginning the batch")?;
+    async fn transact(
+        &self,
+        connection: &mut PgConnection,
+        batch: &Batch,
+    ) -> anyhow::Result<usize> {
+        let mut tx = connection.begin().await.context("beginning the batch")?;
         let ids = batch
             .wanted
             .iter()
