@@ -14,5 +14,6 @@ mod outcomes;
 mod provider_faults;
 mod redelivery;
 mod replicas;
+mod store_outages;
 mod trace;
 mod world;
