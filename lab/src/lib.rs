@@ -31,3 +31,4 @@ pub mod supervisor;
 pub mod system;
 pub mod up;
 pub mod verify;
+pub mod wire;

@@ -20,6 +20,7 @@ mod redelivery;
 mod refunds;
 mod replicas;
 mod slow_provider;
+mod store_outages;
 mod trace;
 mod unknowns;
 mod world;

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, header};
+use service_kit::database;
 use sha2::{Digest, Sha256};
 use sqlx::PgPool;
 
@@ -39,7 +40,11 @@ impl Authenticator {
         if let Some(principal) = self.remembered(&hash) {
             return Ok(principal);
         }
-        let found = principals::find_by_key_hash(&self.pool, &hash).await?;
+        let found = database::within(database::STORE_TIMEOUT, async {
+            let mut connection = database::acquire(&self.pool).await?;
+            principals::find_by_key_hash(&mut connection, &hash).await
+        })
+        .await?;
         let principal = Arc::new(found.ok_or(Error::Unauthenticated)?);
         self.remember(hash, principal.clone());
         Ok(principal)

@@ -4,6 +4,8 @@
 //! transaction, and tells each what became of it. When nothing else waits, a request is stored at
 //! once: batches grow only while the writers are busy.
 
+mod read_back;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +22,8 @@ use crate::store::intake::{NewOrder, Placement, place};
 use crate::store::orders;
 
 /// Longest time one batch may take, whatever the database does: past it the outcome is unknown, and
-/// the clients' keys will tell. Longer than a statement and the wait for a connection may be.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
+/// the tables will tell. Leaves the time to look out of what a request has, `STORE_TIMEOUT`.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What a request is told.
 #[derive(Debug)]
@@ -96,6 +98,9 @@ impl Writer {
     pub async fn run(mut self) -> anyhow::Result<()> {
         let mut jobs = Vec::with_capacity(self.batch_max);
         while self.take(&mut jobs).await > 0 {
+            // Whoever has been told 503 meanwhile asks again: after an outage the writers do not
+            // work off a pile that nobody waits for.
+            jobs.retain(|job| !job.reply.is_closed());
             while !jobs.is_empty() {
                 let batch = split_distinct(&mut jobs);
                 self.store(batch).await;
@@ -116,8 +121,7 @@ impl Writer {
         let (orders, replies): (Vec<_>, Vec<_>) =
             batch.into_iter().map(|job| (job.order, job.reply)).unzip();
         crash::point("intake.received");
-        let written = tokio::time::timeout(WRITE_TIMEOUT, self.write(&orders));
-        match written.await.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+        match database::within(WRITE_TIMEOUT, self.write(&orders)).await {
             Ok(outcomes) => {
                 crash::point("intake.committed");
                 self.wake.wake();
@@ -134,8 +138,12 @@ impl Writer {
             }
             Err(error) => {
                 tracing::error!(%error, orders = orders.len(), "orders could not be stored");
-                for reply in replies {
-                    let _ = reply.send(Err(Unavailable));
+                let found = read_back::look(&self.pool, &orders, &error).await;
+                for ((order, found), reply) in orders.into_iter().zip(found).zip(replies) {
+                    let _ = reply.send(match found {
+                        Some(placement) => Ok(Outcome::Placement(placement).for_order(order)),
+                        None => Err(Unavailable),
+                    });
                 }
             }
         }

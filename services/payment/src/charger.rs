@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use service_kit::{crash, pace};
+use service_kit::{crash, database, pace};
 use sqlx::PgPool;
 use telemetry::{Kind, Span, metric};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
@@ -129,7 +129,7 @@ impl Charger {
     }
 
     async fn lease(&self, terms: Terms) -> anyhow::Result<Vec<Leased>> {
-        let mut connection = self.pool.acquire().await.context("connecting")?;
+        let mut connection = database::acquire(&self.pool).await.context("connecting")?;
         let leased = match self.work {
             Work::Fresh => payments::lease_due(&mut connection, Status::Pending, terms).await,
             Work::Unknown => payments::lease_due(&mut connection, Status::Unknown, terms).await,

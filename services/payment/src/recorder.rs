@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use service_kit::{Backoff, crash, database, pace};
-use sqlx::PgPool;
+use sqlx::{Connection as _, PgPool};
 use tokio::sync::{Notify, mpsc};
 
 use crate::charger::Answered;
@@ -78,7 +78,8 @@ impl Recorder {
     pub async fn record(&self, batch: &[Answered]) -> anyhow::Result<usize> {
         let delays: Vec<Duration> = batch.iter().map(|it| self.delay(it)).collect();
         let sorted = Sorted::of(batch, &delays);
-        let mut tx = self.pool.begin().await.context("beginning")?;
+        let mut connection = database::acquire(&self.pool).await.context("beginning")?;
+        let mut tx = connection.begin().await.context("beginning")?;
         let (settled, refunded) = sorted.write(&mut tx).await?;
         let mut aftermath = Aftermath::default();
         for settled in &settled {

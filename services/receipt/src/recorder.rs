@@ -79,7 +79,7 @@ impl Recorder {
     /// One step: records the outcomes in one statement. Returns how many counted.
     pub async fn record(&self, batch: &[Tried]) -> anyhow::Result<u64> {
         let results: Vec<TryResult> = batch.iter().map(|it| self.result(it)).collect();
-        let mut connection = self.pool.acquire().await.context("connecting")?;
+        let mut connection = database::acquire(&self.pool).await.context("connecting")?;
         let recorded = receipts::record(&mut connection, &results)
             .await
             .context("recording outcomes")?;

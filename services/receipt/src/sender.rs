@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use lettre::message::{Mailbox, Message};
 use money::{Currency, Money};
-use service_kit::{crash, pace};
+use service_kit::{crash, database, pace};
 use sqlx::{PgConnection, PgPool};
 use telemetry::{Kind, Span, metric};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
@@ -91,7 +91,7 @@ impl Sender {
         while let Ok(permit) = slots.clone().try_acquire_owned() {
             permits.push(permit);
         }
-        let mut connection = self.pool.acquire().await.context("connecting")?;
+        let mut connection = database::acquire(&self.pool).await.context("connecting")?;
         // From before the lease began, so that it ends here first.
         let asked_at = Instant::now();
         let leasing = self.lease(&mut connection, permits.len());

@@ -1,6 +1,6 @@
 //! The keys' part of a service's reaper.
 
-use service_kit::{Step, Swept};
+use service_kit::{Step, Swept, database};
 use sqlx::PgPool;
 
 use crate::store;
@@ -14,7 +14,7 @@ pub fn sweep(pool: &PgPool) -> impl Fn() -> Step + Send + Sync + 'static {
     move || {
         let pool = pool.clone();
         Box::pin(async move {
-            let mut connection = pool.acquire().await?;
+            let mut connection = database::acquire(&pool).await?;
             let removed = store::reap(&mut connection, SWEEP_ROWS_MAX).await?;
             Ok(Swept::batch(removed, SWEEP_ROWS_MAX))
         })

@@ -2,6 +2,7 @@
 //! order, one transaction for one order.
 
 use anyhow::Context as _;
+use service_kit::database;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
@@ -49,7 +50,10 @@ impl<H: Handler> Work<H> {
     /// Handles all parked messages of this one's order, from the first on, and stops at the first
     /// that fails again. Nothing happens if the message is not parked (any more).
     pub(crate) async fn redrive(&self, id: i64) -> anyhow::Result<Redriven> {
-        let mut tx = self.pool.begin().await.context("beginning a redrive")?;
+        let mut connection = database::acquire(&self.pool)
+            .await
+            .context("beginning a redrive")?;
+        let mut tx = connection.begin().await.context("beginning a redrive")?;
         let mut redriven = Redriven::default();
         let Some(message) = self.lock_queue_of(&mut tx, id).await? else {
             return Ok(redriven);
@@ -72,7 +76,10 @@ impl<H: Handler> Work<H> {
 
     /// Gives a culprit up for good, and drives what waited behind it.
     pub(crate) async fn discard(&self, id: i64) -> anyhow::Result<Discarded> {
-        let mut tx = self.pool.begin().await.context("beginning a discard")?;
+        let mut connection = database::acquire(&self.pool)
+            .await
+            .context("beginning a discard")?;
+        let mut tx = connection.begin().await.context("beginning a discard")?;
         let Some(message) = self.lock_queue_of(&mut tx, id).await? else {
             return Ok(Discarded::Unknown);
         };

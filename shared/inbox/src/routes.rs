@@ -70,7 +70,9 @@ async fn list<H: Handler>(
     let limit = cursor.limit.unwrap_or(PAGE_ROWS_DEFAULT);
     let limit = limit.clamp(1, PAGE_ROWS_MAX);
     let after = cursor.after.unwrap_or(0);
-    let mut connection = work.pool.acquire().await.map_err(|it| problem(it.into()))?;
+    let mut connection = database::acquire(&work.pool)
+        .await
+        .map_err(|it| problem(it.into()))?;
     // One row more than asked for tells whether there is a next page.
     let rows_max = i64::from(limit) + 1;
     let mut data = parked::page(&mut connection, &work.settings.group, after, rows_max)
@@ -89,7 +91,7 @@ async fn inspect<H: Handler>(
     let id = read_id(&id)?;
     let group = &work.settings.group;
     let found = async {
-        let mut connection = work.pool.acquire().await?;
+        let mut connection = database::acquire(&work.pool).await?;
         let summary = parked::summary(&mut connection, group, id).await?;
         anyhow::Ok(summary.zip(parked::find(&mut connection, group, id).await?))
     };

@@ -38,7 +38,7 @@ impl Settings {
             fetch_wait_max_ms: 500,
             // The least that a broker allows as it comes: a killed consumer's messages wait so long.
             session_max_ms: 6_000,
-            transaction_max: Duration::from_secs(60),
+            transaction_max: Duration::from_secs(30),
             retry_pause: Duration::from_millis(500),
             tries_max: 5,
             reached: |_| {},

@@ -4,7 +4,8 @@ use std::panic::AssertUnwindSafe;
 
 use anyhow::{Context as _, anyhow};
 use futures_util::FutureExt as _;
-use sqlx::{PgConnection, PgPool};
+use service_kit::database;
+use sqlx::{Connection as _, PgConnection, PgPool};
 use telemetry::metric;
 
 use crate::batch::{Batch, Content, Message, Tally};
@@ -111,7 +112,10 @@ impl<H: Handler> Work<H> {
 
     async fn transact(&self, messages: &[Message]) -> Result<Tally, Fault> {
         let group = &self.settings.group;
-        let mut tx = self.pool.begin().await.context("beginning the batch")?;
+        let mut connection = database::acquire(&self.pool)
+            .await
+            .context("beginning the batch")?;
+        let mut tx = connection.begin().await.context("beginning the batch")?;
         let ids = messages
             .iter()
             .filter_map(|message| match &message.content {
@@ -170,7 +174,10 @@ impl<H: Handler> Work<H> {
     /// Puts the message aside with its cause, and holds its order up.
     async fn park(&self, message: &Message, cause: &str) -> anyhow::Result<Tally> {
         let group = &self.settings.group;
-        let mut tx = self.pool.begin().await.context("beginning to park")?;
+        let mut connection = database::acquire(&self.pool)
+            .await
+            .context("beginning to park")?;
+        let mut tx = connection.begin().await.context("beginning to park")?;
         if let Some(subject) = message.subject() {
             parked::hold_order(&mut tx, group, subject)
                 .await
@@ -220,7 +227,7 @@ impl<H: Handler> Work<H> {
 
 /// Tells the metrics how many messages are parked. Nothing depends on it.
 pub(crate) async fn measure_parked(pool: &PgPool) {
-    let count = async { parked::count(&mut *pool.acquire().await?).await };
+    let count = async { parked::count(&mut *database::acquire(&pool).await?).await };
     match count.await {
         Ok(count) => metrics::gauge!(metric::INBOX_PARKED_NOW).set(count as f64),
         Err(error) => tracing::debug!(%error, "parked messages not counted"),

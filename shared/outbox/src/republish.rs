@@ -2,7 +2,8 @@
 
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
+use service_kit::database;
+use sqlx::{Connection as _, PgPool};
 
 use crate::partitions;
 
@@ -15,7 +16,10 @@ const PAGES_MAX: usize = 512;
 /// Many statements, each of bounded work, but one commit: a relay that saw half of it might send a
 /// later event of an order before an earlier one.
 pub async fn republish(pool: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u64> {
-    let mut tx = pool.begin().await.context("beginning to republish")?;
+    let mut connection = database::acquire(&pool)
+        .await
+        .context("beginning to republish")?;
+    let mut tx = connection.begin().await.context("beginning to republish")?;
     partitions::keep_all(&mut tx)
         .await
         .context("keeping partitions")?;

@@ -1,9 +1,24 @@
 //! The pool, with a limit on everything that can wait.
 
+mod loan;
+
+use std::io;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use tokio::time::timeout;
+
+pub use loan::{Loan, acquire};
+
+/// Longest time that a request may be at the store, whatever the store does: past it the outcome is
+/// unknown, and asking again will tell. Longer than waiting for a connection and then for a lock.
+pub const STORE_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection that was used this recently is believed to be alive without asking.
+const IDLE_TRUSTED: Duration = Duration::from_secs(1);
+/// Longest wait for the sign of life of a connection that lay idle.
+const PING_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug, clap::Args)]
 #[group(id = "database")]
@@ -46,9 +61,47 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
     Ok(PgPoolOptions::new()
         .max_connections(settings.database_connections_max)
         .acquire_timeout(Duration::from_millis(settings.database_acquire_timeout_ms))
-        // A dead connection shows itself on use and is replaced; asking first costs a round trip.
+        // Asking first costs a round trip, so only those are asked that were long unused: after an
+        // outage they would fail one request each. Others show themselves on use.
         .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for >= IDLE_TRUSTED {
+                    within(PING_TIMEOUT, connection.ping()).await?;
+                }
+                Ok(true)
+            })
+        })
         .connect_lazy_with(options))
+}
+
+/// Gives work at the store up when it takes longer than this. A connection that the work holds must
+/// be a [`Loan`], or be closed: it may never answer again.
+pub async fn within<T, E: From<sqlx::Error>>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let late = |_| {
+        let late = io::Error::new(io::ErrorKind::TimedOut, "the store took too long");
+        Err(sqlx::Error::Io(late).into())
+    };
+    timeout(limit, work).await.unwrap_or_else(late)
+}
+
+/// Whether the error leaves open what became of a commit: its connection went, or its answer did not
+/// come in time. What was asked for may be done, or may yet be.
+pub fn is_outcome_open(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::WorkerCrashed => true,
+        // 08 connection, 57P the server ends the session or goes down.
+        sqlx::Error::Database(error) => error
+            .code()
+            .is_some_and(|code| code.starts_with("08") || code.starts_with("57P")),
+        _ => false,
+    }
 }
 
 /// Whether the error says "not now" (connection, pool, deadlock, shutdown) rather than "never".

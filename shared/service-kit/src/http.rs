@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::Problem;
+use crate::{Problem, database};
 
 /// Largest request body; an order of the maximum number of items is well below it. Extractors are
 /// held to it here; a handler that takes the raw body holds itself to it.
@@ -50,12 +50,16 @@ pub async fn serve(
     Ok(())
 }
 
-/// Liveness stays on without a database; readiness does not: a balancer should look elsewhere.
+/// Liveness stays on without a database; readiness does not: a balancer should look elsewhere. It
+/// asks by way of the pool, so that a pool which has nothing left counts as well.
 async fn ready(State(pool): State<PgPool>) -> Response {
-    let probe = sqlx::query("select 1").execute(&pool);
-    match tokio::time::timeout(READY_TIMEOUT, probe).await {
-        Ok(Ok(_)) => "ready\n".into_response(),
-        _ => Problem::unavailable(READY_TIMEOUT).into_response(),
+    let probe = async {
+        let mut connection = database::acquire(&pool).await?;
+        sqlx::query("select 1").execute(&mut *connection).await
+    };
+    match database::within(READY_TIMEOUT, probe).await {
+        Ok(_) => "ready\n".into_response(),
+        Err(_) => Problem::unavailable(READY_TIMEOUT).into_response(),
     }
 }
 

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+/// Longest time one step may take, whatever became of the database.
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// What one bounded step of a sweep did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swept {
@@ -74,7 +77,10 @@ impl Reaper {
         for Sweep { what, step } in &self.sweeps {
             let mut removed = 0;
             let outcome = loop {
-                match step().await {
+                // Given up late: what it left undone, the next round finds.
+                let step = tokio::time::timeout(STEP_TIMEOUT, step()).await;
+                let step = step.unwrap_or_else(|_| Err(anyhow::anyhow!("it took too long")));
+                match step {
                     Ok(Swept::More(more)) => removed += more,
                     Ok(Swept::Done(last)) => break Ok(removed + last),
                     Err(error) => break Err(error),

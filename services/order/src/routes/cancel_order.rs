@@ -5,7 +5,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use events::OrderCancelRequested;
-use service_kit::crash;
+use service_kit::{crash, database};
+use sqlx::Connection as _;
 use telemetry::http::SpanAttribute;
 use uuid::Uuid;
 
@@ -73,7 +74,8 @@ async fn record(
     id: Uuid,
     condition: &IfMatch,
 ) -> Result<(), Error> {
-    let mut tx = services.pool.begin().await?;
+    let mut connection = database::acquire(&services.pool).await?;
+    let mut tx = connection.begin().await?;
     let order = orders::find_and_lock(&mut tx, principal_id, id)
         .await?
         .ok_or(Error::NotFound)?;

@@ -5,9 +5,11 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use service_kit::database;
 use uuid::Uuid;
 
 use crate::routes::refusal::{Malformed, NotFound, Unauthenticated, Unavailable};
+use crate::routes::request::bounded;
 use crate::routes::view::{self, OrderView};
 use crate::routes::{Error, Services};
 use crate::store::orders;
@@ -41,12 +43,21 @@ pub(super) async fn handle(
 ) -> Result<Response, Error> {
     let principal = services.authenticator.principal(&headers).await?;
     let Path(id) = id.map_err(|_| Error::OrderId)?;
-    let mut connection = services.pool.acquire().await?;
-    let order = orders::find(&mut connection, &principal.id, id)
+    bounded(read(&services, &principal.id, id, &headers)).await
+}
+
+async fn read(
+    services: &Services,
+    principal_id: &str,
+    id: Uuid,
+    headers: &HeaderMap,
+) -> Result<Response, Error> {
+    let mut connection = database::acquire(&services.pool).await?;
+    let order = orders::find(&mut connection, principal_id, id)
         .await?
         .ok_or(Error::NotFound)?;
     let etag = view::etag(order.version);
-    if is_known(&headers, &etag) {
+    if is_known(headers, &etag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
     let items = orders::items(&mut connection, id).await?;

@@ -6,11 +6,13 @@ use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use service_kit::database;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::domain::Status;
 use crate::routes::refusal::{Malformed, Unauthenticated, Unavailable};
+use crate::routes::request::bounded;
 use crate::routes::view::OrderView;
 use crate::routes::{Error, Services};
 use crate::store::orders::{self, Order};
@@ -65,7 +67,12 @@ pub(super) async fn handle(
     let status = status.map_err(|_| Error::Query("status is not a state of an order"))?;
     let after = page.after.map(|cursor| parse_cursor(&cursor)).transpose()?;
     // One more than asked for tells whether there is a next page.
-    let mut found = orders::list(&services.pool, &principal.id, status, after, limit + 1).await?;
+    let mut found = bounded(async {
+        let mut connection = database::acquire(&services.pool).await?;
+        let found = orders::list(&mut connection, &principal.id, status, after, limit + 1).await;
+        found.map_err(Error::from)
+    })
+    .await?;
     let has_next = found.len() as i64 > limit;
     found.truncate(limit as usize);
     let next = found.last().filter(|_| has_next).map(cursor);

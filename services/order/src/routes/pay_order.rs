@@ -11,8 +11,8 @@ use events::{Line, OrderPaymentRequested};
 use idempotency::store::Claim;
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse, http, store};
 use money::Currency;
-use service_kit::crash;
-use sqlx::PgConnection;
+use service_kit::{crash, database};
+use sqlx::{Connection as _, PgConnection};
 use telemetry::http::SpanAttribute;
 use telemetry::metric;
 use uuid::Uuid;
@@ -86,14 +86,21 @@ pub(super) async fn handle(
         principal,
         key,
     };
+    let mut response = bounded(pay_in_rounds(&services, &payment)).await?;
+    let about = SpanAttribute("order.id", id.to_string());
+    response.extensions_mut().insert(about);
+    Ok(response)
+}
+
+async fn pay_in_rounds(services: &Services, payment: &Payment) -> Result<Response, Error> {
     for _ in 0..ROUNDS_MAX {
-        if let Some(mut response) = bounded(pay(&services, &payment)).await? {
-            let about = SpanAttribute("order.id", id.to_string());
-            response.extensions_mut().insert(about);
+        if let Some(response) = pay(services, payment).await? {
             return Ok(response);
         }
     }
-    Err(Error::PaymentInFlight { order_id: id })
+    Err(Error::PaymentInFlight {
+        order_id: payment.order_id,
+    })
 }
 
 /// A request that was understood.
@@ -127,7 +134,8 @@ enum Outcome {
 
 /// The answer, new or the key's own; `None` if the key is free again.
 async fn pay(services: &Services, payment: &Payment) -> Result<Option<Response>, Error> {
-    let mut tx = services.pool.begin().await?;
+    let mut connection = database::acquire(&services.pool).await?;
+    let mut tx = connection.begin().await?;
     match claim(&mut tx, services.key_window_seconds, payment).await {
         Ok(Outcome::New(answer)) => {
             tx.commit().await?;

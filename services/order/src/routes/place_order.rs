@@ -6,6 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use idempotency::store::Claim;
 use idempotency::{Fingerprint, StoredResponse, http, store};
+use service_kit::database;
 use sqlx::PgConnection;
 use telemetry::http::SpanAttribute;
 use telemetry::metric;
@@ -17,7 +18,8 @@ use crate::routes::refusal::{
     Conflict, Malformed, TooLarge, Unauthenticated, Unavailable, Unprocessable,
     UnsupportedMediaType,
 };
-use crate::routes::{Error, Services, request, view};
+use crate::routes::request::{self, bounded};
+use crate::routes::{Error, Services, view};
 use crate::store::intake::{KeyClaim, NewOrder};
 use crate::store::orders;
 
@@ -75,7 +77,11 @@ pub(super) async fn handle(
         key,
     };
     // Time-ordered ids keep the indexes' inserts on their right edge.
-    let mut order = request::prepare(Uuid::now_v7(), principal, Some(claim), body)?;
+    let order = request::prepare(Uuid::now_v7(), principal, Some(claim), body)?;
+    bounded(place(&services, order)).await
+}
+
+async fn place(services: &Services, mut order: NewOrder) -> Result<Response, Error> {
     for _ in 0..ROUNDS_MAX {
         order = match services.intake.submit(order).await? {
             Verdict::Placed(order) => {
@@ -93,7 +99,7 @@ pub(super) async fn handle(
                 count("in_flight");
                 return Err(Error::KeyInFlight);
             }
-            Verdict::Known(order) => match answer_again(&services, &order).await? {
+            Verdict::Known(order) => match answer_again(services, &order).await? {
                 Some(response) => return Ok(response),
                 None => order,
             },
@@ -107,7 +113,7 @@ async fn answer_again(services: &Services, order: &NewOrder) -> Result<Option<Re
     let (Some(scope), Some(claim)) = (order.scope(), &order.claim) else {
         return Ok(None);
     };
-    let mut connection = services.pool.acquire().await?;
+    let mut connection = database::acquire(&services.pool).await?;
     match store::find(&mut connection, scope, &claim.fingerprint).await? {
         Some(Claim::Completed(answer)) => {
             count("replayed");

@@ -6,6 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use idempotency::http;
+use service_kit::database;
 use uuid::Uuid;
 
 use crate::domain::draft;
@@ -14,7 +15,8 @@ use crate::routes::refusal::{
     Conflict, Malformed, TooLarge, Unauthenticated, Unavailable, Unprocessable,
     UnsupportedMediaType,
 };
-use crate::routes::{Error, Services, request, view};
+use crate::routes::request::{self, bounded};
+use crate::routes::{Error, Services, view};
 use crate::store::intake::NewOrder;
 use crate::store::orders;
 
@@ -50,17 +52,21 @@ pub(super) async fn handle(
     let Path(id) = id.map_err(|_| Error::OrderId)?;
     let body = request::read(&headers, body).await?;
     let order = request::prepare(id, principal, None, body)?;
+    bounded(put(&services, order)).await
+}
+
+async fn put(services: &Services, order: NewOrder) -> Result<Response, Error> {
     match services.intake.submit(order).await? {
         Verdict::Placed(order) => Ok(http::response(order.answer)),
         Verdict::Answered(answer) => Ok(http::response(answer)),
         Verdict::InFlight => Err(Error::KeyInFlight),
-        Verdict::Known(order) => known(&services, &order).await,
+        Verdict::Known(order) => known(services, &order).await,
     }
 }
 
 /// The same again is 200; anything else under this id, or this reference under another id, is 409.
 async fn known(services: &Services, order: &NewOrder) -> Result<Response, Error> {
-    let mut connection = services.pool.acquire().await?;
+    let mut connection = database::acquire(&services.pool).await?;
     let principal = &order.principal.id;
     if let Some(first) = orders::find(&mut connection, principal, order.id).await? {
         return if first.content_hash == order.content_hash.as_bytes() {

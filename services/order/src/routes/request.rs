@@ -1,7 +1,6 @@
 //! What the routes that change something share: reading the body, and preparing what is stored.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
@@ -9,6 +8,7 @@ use events::{Envelope, Event, OrderPlaced, Origin};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use idempotency::ContentHash;
 use serde_json::Value;
+use service_kit::database;
 use telemetry::Context;
 use uuid::Uuid;
 
@@ -28,9 +28,6 @@ const SOURCE: &str = "order";
 /// The version of the payloads.
 pub(super) const PAYLOAD_VERSION: u16 = 1;
 const FIRST_ATTEMPT: i32 = 1;
-/// Longest time that a request may be at the store, whatever the database does: past it the outcome
-/// is unknown, and asking again will tell. Longer than a lock and a statement may take.
-const STORE_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<OrderBody, Error> {
     let value = read_json(headers, body).await?;
@@ -109,6 +106,5 @@ pub(super) fn seal<E: Event>(event: &E) -> Result<Envelope, Error> {
 
 /// Gives the work at the store up when it takes too long.
 pub(super) async fn bounded<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    let done = tokio::time::timeout(STORE_TIMEOUT, work).await;
-    done.unwrap_or(Err(Error::Unavailable))
+    database::within(database::STORE_TIMEOUT, work).await
 }

@@ -1,7 +1,7 @@
 //! Reading orders, and moving them from state to state.
 
 use chrono::{DateTime, Utc};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::Status;
@@ -98,7 +98,7 @@ pub async fn items(connection: &mut PgConnection, id: Uuid) -> sqlx::Result<Vec<
 
 /// One page, newest first: what comes after the order (created at, id), if any is given.
 pub async fn list(
-    pool: &PgPool,
+    connection: &mut PgConnection,
     principal_id: &str,
     status: Option<Status>,
     after: Option<(DateTime<Utc>, Uuid)>,
@@ -123,7 +123,7 @@ pub async fn list(
         after_id,
         limit
     )
-    .fetch_all(pool)
+    .fetch_all(connection)
     .await
 }
 

@@ -1,6 +1,6 @@
 //! Who an API key belongs to.
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 #[derive(Clone, Debug)]
 pub struct Principal {
@@ -8,7 +8,10 @@ pub struct Principal {
     pub fingerprint_salt: Vec<u8>,
 }
 
-pub async fn find_by_key_hash(pool: &PgPool, key_hash: &[u8]) -> sqlx::Result<Option<Principal>> {
+pub async fn find_by_key_hash(
+    connection: &mut PgConnection,
+    key_hash: &[u8],
+) -> sqlx::Result<Option<Principal>> {
     sqlx::query_as!(
         Principal,
         "select principals.id, principals.fingerprint_salt
@@ -16,7 +19,7 @@ pub async fn find_by_key_hash(pool: &PgPool, key_hash: &[u8]) -> sqlx::Result<Op
          where api_keys.key_hash = $1",
         key_hash
     )
-    .fetch_optional(pool)
+    .fetch_optional(connection)
     .await
 }
 

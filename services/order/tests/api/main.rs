@@ -9,11 +9,13 @@ mod authentication;
 mod bad_bodies;
 mod batches;
 mod cancelling;
+mod far_store;
 mod following;
 mod hostile_requests;
 mod key_window;
 mod keys;
 mod listing;
+mod lost_answers;
 mod one_commit;
 mod openapi;
 mod outage;
@@ -26,7 +28,6 @@ mod replays;
 mod service;
 mod topic;
 mod unknown_formats;
-mod wire;
 
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use anyhow::Context as _;
 use chrono::Utc;
 use serde_json::json;
-use sqlx::PgConnection;
+use service_kit::database;
+use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use super::Reconciler;
@@ -50,7 +51,10 @@ impl Reconciler {
         charges: &[Charge],
         room: usize,
     ) -> anyhow::Result<usize> {
-        let mut tx = self.pool.begin().await.context("beginning a page")?;
+        let mut connection = database::acquire(&self.pool)
+            .await
+            .context("beginning a page")?;
+        let mut tx = connection.begin().await.context("beginning a page")?;
         let mut outcome = Outcome::default();
         let ours = Ours::read(&mut tx, charges).await?;
         for charge in charges {

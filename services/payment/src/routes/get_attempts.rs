@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use serde::Serialize;
+use service_kit::database::{self, STORE_TIMEOUT};
 use uuid::Uuid;
 
 use crate::routes::{Error, Services};
@@ -20,11 +21,14 @@ pub(super) async fn handle(
     order_id: Result<Path<Uuid>, PathRejection>,
 ) -> Result<Json<Body>, Error> {
     let Path(order_id) = order_id.map_err(|_| Error::NotFound)?;
-    let mut connection = services.pool.acquire().await?;
-    let attempts = operator::attempts_of(&mut connection, order_id).await?;
-    let refunds = operator::refunds_of(&mut connection, order_id).await?;
-    if attempts.is_empty() && refunds.is_empty() {
-        return Err(Error::NotFound);
-    }
-    Ok(Json(Body { attempts, refunds }))
+    database::within(STORE_TIMEOUT, async {
+        let mut connection = database::acquire(&services.pool).await?;
+        let attempts = operator::attempts_of(&mut connection, order_id).await?;
+        let refunds = operator::refunds_of(&mut connection, order_id).await?;
+        if attempts.is_empty() && refunds.is_empty() {
+            return Err(Error::NotFound);
+        }
+        Ok(Json(Body { attempts, refunds }))
+    })
+    .await
 }

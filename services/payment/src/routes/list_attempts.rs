@@ -5,6 +5,7 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use serde::{Deserialize, Serialize};
+use service_kit::database::{self, STORE_TIMEOUT};
 
 use crate::domain::Status;
 use crate::routes::{Error, Services};
@@ -36,7 +37,10 @@ pub(super) async fn handle(
         Some(_) => return Err(Error::Query("Open payments are `unknown` or `pending`.")),
     };
     let limit = filter.limit.unwrap_or(ROWS_DEFAULT).clamp(1, ROWS_MAX);
-    let mut connection = services.pool.acquire().await?;
-    let data = operator::open(&mut connection, status, i64::from(limit)).await?;
+    let data = database::within(STORE_TIMEOUT, async {
+        let mut connection = database::acquire(&services.pool).await?;
+        operator::open(&mut connection, status, i64::from(limit)).await
+    })
+    .await?;
     Ok(Json(Body { data }))
 }

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use service_kit::database::{self, STORE_TIMEOUT};
 
 use crate::routes::{Error, Services};
 use crate::store::reconciliations::{self, Report};
@@ -15,7 +16,10 @@ pub(super) struct Body {
 }
 
 pub(super) async fn handle(State(services): State<Services>) -> Result<Json<Body>, Error> {
-    let mut connection = services.pool.acquire().await?;
-    let data = reconciliations::latest(&mut connection, REPORTS_MAX).await?;
+    let data = database::within(STORE_TIMEOUT, async {
+        let mut connection = database::acquire(&services.pool).await?;
+        reconciliations::latest(&mut connection, REPORTS_MAX).await
+    })
+    .await?;
     Ok(Json(Body { data }))
 }

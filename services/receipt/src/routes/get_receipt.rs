@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use service_kit::database;
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -14,7 +15,7 @@ pub(super) async fn handle(
 ) -> Result<Json<Entry>, Error> {
     // What is no id names nothing.
     let order_id: Uuid = order_id.parse().map_err(|_| Error::NotFound)?;
-    let mut connection = pool.acquire().await?;
+    let mut connection = database::acquire(&pool).await?;
     let entry = receipts::of_order(&mut connection, order_id).await?;
     entry.map(Json).ok_or(Error::NotFound)
 }
