@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use api_keys::Authenticator;
 use axum::Router;
 use inbox::Consumer;
 use outbox::{Relay, Wake};
 use service_kit::{Backoff, Workers, crash, database, http, migration};
+use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -15,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::charger::{Charger, Work};
 use crate::config::{Config, Migration};
 use crate::consumer::FollowOrders;
+use crate::direct::Desk;
 use crate::reconciler::Reconciler;
 use crate::recorder::Recorder;
 use crate::routes::Services;
@@ -22,15 +25,20 @@ use crate::waiting::Waiting;
 use crate::{psp, routes};
 
 const NAME: &str = "payment";
+/// Most expired keys deleted by one statement: short locks, short transactions.
+const REAPER_BATCH_MAX: i64 = 1_000;
 
 pub struct Application {
     listener: TcpListener,
     router: Router,
+    pool: PgPool,
     relay: Relay,
     consumer: Consumer<FollowOrders>,
     chargers: [Charger; 3],
     recorder: Recorder,
     reconciler: Reconciler,
+    reaper_interval: Duration,
+    closing: CancellationToken,
 }
 
 impl Application {
@@ -87,9 +95,19 @@ impl Application {
             refund_due,
             wake: wake.clone(),
         };
+        let closing = CancellationToken::new();
         let services = Services {
             pool: pool.clone(),
             reconciler: reconciler.clone(),
+            authenticator: Authenticator::new(pool.clone()),
+            desk: Desk {
+                pool: pool.clone(),
+                due,
+                waiting,
+                key_window_seconds: config.key_window_seconds,
+                wait: Duration::from_millis(config.direct_wait_ms),
+                closing: closing.clone(),
+            },
         };
         let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
         let mut relay = outbox::Settings::new(brokers, topic);
@@ -104,10 +122,13 @@ impl Application {
             listener,
             router: http::finish(routes::table(services), pool.clone()),
             relay: Relay::new(relay, (*pool.connect_options()).clone(), wake)?,
-            consumer: Consumer::new(inbox, pool, follow)?,
+            consumer: Consumer::new(inbox, pool.clone(), follow)?,
+            pool,
             chargers,
             recorder,
             reconciler,
+            reaper_interval: Duration::from_millis(config.reaper_interval_ms),
+            closing,
         })
     }
 
@@ -126,6 +147,14 @@ impl Application {
         workers.spawn("reconciler", self.reconciler.run(workers.shutdown()));
         workers.spawn("recorder", self.recorder.run());
         workers.spawn("relay", self.relay.run(workers.shutdown()));
+        let reap = reap_keys(self.pool, self.reaper_interval, workers.shutdown());
+        workers.spawn("reaper", reap);
+        let (shutdown, closing) = (workers.shutdown(), self.closing);
+        workers.spawn("closing", async move {
+            shutdown.cancelled().await;
+            closing.cancel();
+            Ok(())
+        });
         workers.spawn(
             "http",
             http::serve(self.listener, self.router, workers.shutdown()),
@@ -139,5 +168,34 @@ pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
         sqlx::migrate!("../../migrations/common"),
         sqlx::migrate!("../../migrations/payment"),
     ];
-    migration::run(&migration.database_url, migrators).await
+    migration::run(&migration.database_url, migrators).await?;
+    if migration.demo_data {
+        let mut connection = PgConnection::connect(&migration.database_url).await?;
+        api_keys::demo::add_principals(&mut connection)
+            .await
+            .context("adding the demo principals")?;
+    }
+    Ok(())
+}
+
+/// Deletes expired idempotency keys, a bounded batch at a time.
+async fn reap_keys(
+    pool: PgPool,
+    interval: Duration,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(interval) => {}
+            () = shutdown.cancelled() => return Ok(()),
+        }
+        let reaped = async {
+            let mut connection = pool.acquire().await?;
+            idempotency::store::reap(&mut connection, REAPER_BATCH_MAX).await
+        };
+        // A failure is no reason to stop: the records wait, and the next round finds them.
+        if let Err(error) = reaped.await {
+            tracing::warn!(%error, "reaping expired keys failed");
+        }
+    }
 }
