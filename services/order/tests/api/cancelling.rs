@@ -1,6 +1,7 @@
 //! `DELETE /orders/{id}`: the wish is recorded once, and only while it can still come true.
 
 use futures_util::future::join_all;
+use lab::postgres::wire::Wire;
 use reqwest::Method;
 use serde_json::json;
 use sqlx::Connection as _;
@@ -8,7 +9,6 @@ use uuid::Uuid;
 
 use crate::answer::Answer;
 use crate::service::{GLOBEX, Service, order, send};
-use crate::wire::Wire;
 
 /// Every backend that writes an event is killed before it can commit.
 const KILL_WRITERS: &str = "
@@ -207,7 +207,7 @@ async fn a_wish_that_could_not_be_announced_is_not_recorded_either() {
 #[tokio::test]
 async fn a_commit_whose_answer_was_lost_is_found_by_the_retry() {
     let database_url = crate::service::migrated().await;
-    let wire = Wire::to(&database_url).await;
+    let wire = Wire::to(&database_url).await.unwrap();
     let service = Service::start_on(&wire.url, |_| ()).await;
     let id = service.order_in("placed").await;
     wire.cut_at_next_commit();

@@ -26,7 +26,6 @@ mod replays;
 mod service;
 mod topic;
 mod unknown_formats;
-mod wire;
 
 use std::time::{Duration, Instant};
 

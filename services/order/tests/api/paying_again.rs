@@ -2,12 +2,12 @@
 //! once.
 
 use futures_util::future::join_all;
+use lab::postgres::wire::Wire;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::service::{GLOBEX, KEY, Service, migrated, send};
-use crate::wire::Wire;
 
 const EXPIRE: &str = "update idempotency_keys set expires_at = now() - interval '1 second'";
 const FROM_THE_FUTURE: &str = "update idempotency_keys set response_version = 99, response_body = '\\x00', \
@@ -303,7 +303,7 @@ async fn a_failure_stores_nothing_and_the_key_stays_free() {
 #[tokio::test]
 async fn a_commit_whose_answer_was_lost_is_replayed() {
     let database_url = migrated().await;
-    let wire = Wire::to(&database_url).await;
+    let wire = Wire::to(&database_url).await.unwrap();
     let service = Service::start_on(&wire.url, |_| ()).await;
     let id = service.order_in("declined").await;
     wire.cut_at_next_commit();

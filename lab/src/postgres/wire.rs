@@ -1,46 +1,57 @@
-//! The way to the database, with a knife: it can lose the answer to a COMMIT that was carried out.
+//! The way to a database, with a knife: it can lose the answer to a COMMIT that was carried out. For
+//! tests of what a service does when it cannot know whether it has committed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Context;
 use reqwest::Url;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+/// Postgres' own.
+const PORT_DEFAULT: u16 = 5432;
 const CHUNK_BYTES: usize = 16 * 1024;
 
-pub(crate) struct Wire {
+/// Carries everything to and fro until it is told to cut.
+pub struct Wire {
     /// The database's URL, by way of the wire.
-    pub(crate) url: String,
+    pub url: String,
     cut: Arc<AtomicBool>,
 }
 
 impl Wire {
-    pub(crate) async fn to(database_url: &str) -> Self {
-        let mut url = Url::parse(database_url).unwrap();
-        let server = (url.host_str().unwrap().to_owned(), url.port().unwrap());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        url.set_host(Some("127.0.0.1")).unwrap();
-        url.set_port(Some(port)).unwrap();
+    /// Opens a way to the database of this URL.
+    pub async fn to(database_url: &str) -> anyhow::Result<Self> {
+        let mut url = Url::parse(database_url).context("the database URL cannot be read")?;
+        let host = url.host_str().context("the database URL has no host")?;
+        let server = (host.to_owned(), url.port().unwrap_or(PORT_DEFAULT));
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let port = listener.local_addr()?.port();
+        url.set_host(Some("127.0.0.1"))?;
+        let set = url.set_port(Some(port));
+        set.map_err(|()| anyhow::anyhow!("the database URL takes no port"))?;
         let cut = Arc::new(AtomicBool::new(false));
         let knife = cut.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let server = TcpStream::connect((server.0.as_str(), server.1)).await;
-                tokio::spawn(carry(client, server.unwrap(), knife.clone()));
+                // Without a server the client is hung up on.
+                if let Ok(server) = TcpStream::connect((server.0.as_str(), server.1)).await {
+                    tokio::spawn(carry(client, server, knife.clone()));
+                }
             }
         });
         let url = url.into();
-        Self { url, cut }
+        Ok(Self { url, cut })
     }
 
     /// The next COMMIT is carried out, and its connection breaks before the answer is through.
-    pub(crate) fn cut_at_next_commit(&self) {
+    pub fn cut_at_next_commit(&self) {
         self.cut.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) fn has_cut(&self) -> bool {
+    /// Whether it did.
+    pub fn has_cut(&self) -> bool {
         !self.cut.load(Ordering::SeqCst)
     }
 }
