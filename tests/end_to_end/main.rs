@@ -8,9 +8,11 @@
 )]
 
 mod crash_windows;
+mod direct_charges;
 mod duplicates;
 mod kills;
 mod outcomes;
+mod payer;
 mod provider_faults;
 mod redelivery;
 mod replicas;
