@@ -24,8 +24,8 @@ use crate::routes::view;
 use crate::store::direct::{self, NewPayment, Payment};
 use crate::waiting::{Wait, Waiting};
 
-/// How often a waiting caller looks for an outcome that another replica may have recorded.
-const POLL: Duration = Duration::from_millis(500);
+/// How often a waiting caller looks for an outcome unless it is woken.
+pub const POLL_DEFAULT: Duration = Duration::from_millis(500);
 
 /// Takes direct charges in.
 #[derive(Clone)]
@@ -37,6 +37,8 @@ pub struct Desk {
     pub key_window_seconds: u64,
     /// How long a caller waits for the outcome.
     pub wait: Duration,
+    /// How often it looks for one that another replica may have recorded.
+    pub poll: Duration,
     /// Cancelled when the service stops: what is not known by then is not waited for.
     pub closing: CancellationToken,
 }
@@ -140,7 +142,7 @@ impl Desk {
     pub async fn outcome(&self, ask: &Ask, wait: Wait) -> sqlx::Result<Outcome> {
         let deadline = Instant::now() + self.wait;
         loop {
-            let next_look = deadline.min(Instant::now() + POLL);
+            let next_look = deadline.min(Instant::now() + self.poll);
             tokio::select! {
                 () = wait.settled() => {}
                 () = tokio::time::sleep_until(next_look) => {}

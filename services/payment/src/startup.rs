@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::charger::{Charger, Work};
 use crate::config::{Config, Migration};
 use crate::consumer::FollowOrders;
-use crate::direct::Desk;
+use crate::direct::{self, Desk};
 use crate::reconciler::Reconciler;
 use crate::recorder::Recorder;
 use crate::routes::Services;
@@ -106,6 +106,7 @@ impl Application {
                 waiting,
                 key_window_seconds: config.key_window_seconds,
                 wait: Duration::from_millis(config.direct_wait_ms),
+                poll: direct::POLL_DEFAULT,
                 closing: closing.clone(),
             },
         };

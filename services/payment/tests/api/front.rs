@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_keys::Authenticator;
-use payment::direct::Desk;
+use payment::direct::{Desk, POLL_DEFAULT};
 use payment::routes::{self, Services};
 use payment::waiting::Waiting;
 use reqwest::header::HeaderMap;
@@ -19,7 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use crate::reconciling::reconciler;
-use crate::world::World;
+use crate::world::{LONG, World};
 
 pub(crate) const ACME: &str = "demo-key-acme";
 pub(crate) const GLOBEX: &str = "demo-key-globex";
@@ -42,10 +42,20 @@ pub(crate) struct Caller {
 impl Front {
     /// Its callers wait this long.
     pub(crate) async fn open(world: &World, wait: Duration) -> Self {
-        Self::open_over(world, world.pool.clone(), wait).await
+        Self::open_over(world, world.pool.clone(), wait, POLL_DEFAULT).await
     }
 
-    pub(crate) async fn open_over(world: &World, pool: PgPool, wait: Duration) -> Self {
+    /// Its callers wait until they are woken.
+    pub(crate) async fn open_without_poll(world: &World) -> Self {
+        Self::open_over(world, world.pool.clone(), LONG, LONG).await
+    }
+
+    pub(crate) async fn open_over(
+        world: &World,
+        pool: PgPool,
+        wait: Duration,
+        poll: Duration,
+    ) -> Self {
         let (waiting, shutdown) = (Waiting::default(), CancellationToken::new());
         let services = Services {
             pool: pool.clone(),
@@ -57,6 +67,7 @@ impl Front {
                 waiting: waiting.clone(),
                 key_window_seconds: KEY_WINDOW_SECONDS,
                 wait,
+                poll,
                 closing: CancellationToken::new(),
             },
         };

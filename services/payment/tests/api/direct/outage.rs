@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lab::postgres::wire::Wire;
+use payment::direct::POLL_DEFAULT;
 use payment::startup::Application;
 use sqlx::postgres::PgPoolOptions;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +48,7 @@ async fn a_commit_whose_answer_is_lost_is_found_by_the_retry() {
     let wire = Wire::to(&world.url).await.unwrap();
     let pool = PgPoolOptions::new().max_connections(2);
     let pool = pool.connect(&wire.url).await.unwrap();
-    let front = Front::open_over(&world, pool, NO_WAIT).await;
+    let front = Front::open_over(&world, pool, NO_WAIT, POLL_DEFAULT).await;
     wire.cut_at_next_commit();
     let lost = front.caller.post("k-1", &charge()).await;
     lost.expect_problem(503, "temporarily_unavailable");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::{NO_WAIT, charge_what_is_due, stored};
@@ -89,9 +90,25 @@ async fn an_outcome_that_another_replica_recorded_reaches_the_waiting_caller() {
 }
 
 #[tokio::test]
+async fn a_caller_is_woken_by_the_record_of_its_own_process() {
+    let world = World::create().await;
+    captures(&world.psp).await;
+    let front = Front::open_without_poll(&world).await;
+    let body = charge();
+    let (answer, ()) = tokio::join!(front.caller.post("k-1", &body), async {
+        eventually("it is stored", async || world.count(OPEN).await == 1).await;
+        let answers = world.stepper(LONG).call().await;
+        let mut recorder = world.recorder(mpsc::channel(1).1);
+        recorder.waiting = front.waiting.clone();
+        assert_eq!(recorder.record(&answers).await.unwrap(), 1);
+    });
+    assert!(!answer.expect(201).is_replay());
+}
+
+#[tokio::test]
 async fn a_sweep_that_finds_the_charge_completes_the_key_and_wakes_the_caller() {
     let world = World::create().await;
-    let front = Front::open(&world, LONG).await;
+    let front = Front::open_without_poll(&world).await;
     let (body, charge_id) = (charge(), Uuid::now_v7());
     let (answer, ()) = tokio::join!(front.caller.post("k-1", &body), async {
         eventually("it is stored", async || world.count(OPEN).await == 1).await;
