@@ -19,11 +19,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use crate::reconciling::reconciler;
-use crate::world::{LONG, World};
+use crate::world::World;
 
 pub(crate) const ACME: &str = "demo-key-acme";
 pub(crate) const GLOBEX: &str = "demo-key-globex";
 const KEY: &str = "idempotency-key";
+/// No test lets a caller wait so long; whoever does was forgotten.
+const PATIENCE: Duration = Duration::from_secs(30);
+const NEVER: Duration = Duration::from_secs(3_600);
 const KEY_WINDOW_SECONDS: u64 = 3_600;
 
 pub(crate) struct Front {
@@ -47,7 +50,7 @@ impl Front {
 
     /// Its callers wait until they are woken.
     pub(crate) async fn open_without_poll(world: &World) -> Self {
-        Self::open_over(world, world.pool.clone(), LONG, LONG).await
+        Self::open_over(world, world.pool.clone(), NEVER, NEVER).await
     }
 
     pub(crate) async fn open_over(
@@ -85,7 +88,8 @@ impl Front {
 
 impl Caller {
     pub(crate) fn of(port: u16) -> Self {
-        let client = reqwest::Client::new();
+        let client = reqwest::Client::builder().timeout(PATIENCE);
+        let client = client.build().unwrap();
         Self { port, client }
     }
 
