@@ -51,9 +51,10 @@ impl Service {
         }
     }
 
-    /// Whether `migrate --demo-data` is understood: principals in order, stock in fulfilment.
+    /// Whether `migrate --demo-data` is understood: principals in order and payment, stock in
+    /// fulfilment.
     pub fn has_demo_data(self) -> bool {
-        matches!(self, Service::Order | Service::Fulfilment)
+        self != Service::Psp
     }
 
     /// Whether the service reads and writes the topic. The provider is outside of it.

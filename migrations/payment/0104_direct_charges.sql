@@ -12,5 +12,9 @@ alter table payments
     add column reference text,
     add column content_hash bytea,
     add constraint direct_is_whole
-        check (num_nulls(principal_id, request_key, content_hash) in (0, 3)),
-    add constraint payments_reference_unique unique (principal_id, reference);
+        check (num_nulls(principal_id, request_key, content_hash) in (0, 3));
+
+-- One payment per reference, for good. Two requests at once meet here, and the second waits for the
+-- first. Partial: the attempts of orders, which are most rows, cost it nothing.
+create unique index payments_reference_unique on payments (principal_id, reference)
+    where reference is not null;

@@ -9,9 +9,11 @@
 
 mod cancels;
 mod crash_windows;
+mod direct_charges;
 mod duplicates;
 mod kills;
 mod outcomes;
+mod payer;
 mod paying_again;
 mod provider_faults;
 mod receipts;

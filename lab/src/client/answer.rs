@@ -1,4 +1,4 @@
-//! One answer of the order service, and what a client may conclude from it.
+//! One answer of a service, and what a client may conclude from it.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ struct Problem {
 }
 
 impl Answer {
-    pub(super) async fn read(response: reqwest::Response) -> anyhow::Result<Self> {
+    pub async fn read(response: reqwest::Response) -> anyhow::Result<Self> {
         let header = |name: &str| {
             response
                 .headers()

@@ -180,6 +180,16 @@ pub(super) async fn amount_due(order: &PgPool) -> anyhow::Result<i64> {
         .context(query)
 }
 
+/// What was taken for direct charges, which no order stands for.
+pub(super) async fn captured_directly(payment: &PgPool) -> anyhow::Result<i64> {
+    let query = "select coalesce(sum(amount), 0)::bigint from payments
+                 where status = 'captured' and principal_id is not null";
+    sqlx::query_scalar(query)
+        .fetch_one(payment)
+        .await
+        .context(query)
+}
+
 async fn pairs(pool: &PgPool, query: &'static str) -> anyhow::Result<BTreeMap<String, i64>> {
     let rows: Vec<(String, i64)> = sqlx::query_as(query).fetch_all(pool).await.context(query)?;
     Ok(rows.into_iter().collect())

@@ -1,6 +1,5 @@
 //! The order service: takes orders once, announces them, and follows what becomes of them.
 
-pub mod auth;
 pub mod config;
 pub mod consumer;
 pub mod domain;

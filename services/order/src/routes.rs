@@ -14,11 +14,11 @@ mod refusal;
 mod request;
 pub mod view;
 
+use api_keys::Authenticator;
 use axum::Router;
 use axum::routing::{get, post};
 use sqlx::PgPool;
 
-use crate::auth::Authenticator;
 use crate::intake::Intake;
 
 pub use error::Error;

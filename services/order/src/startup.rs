@@ -1,6 +1,7 @@
 //! Puts the service together, and runs it until it is told to stop.
 
 use anyhow::Context as _;
+use api_keys::Authenticator;
 use axum::Router;
 use inbox::Consumer;
 use outbox::{Relay, Wake};
@@ -9,18 +10,12 @@ use sqlx::{Connection as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{self, Authenticator};
 use crate::config::{Config, Migration};
 use crate::consumer::FollowOrders;
 use crate::intake::{self, Intake, Writer};
 use crate::routes::{self, Services};
-use crate::store::principals;
 
 const NAME: &str = "order";
-
-/// Principals of the demo, each with its API key.
-const DEMO_PRINCIPALS: [(&str, &str); 2] =
-    [("acme", "demo-key-acme"), ("globex", "demo-key-globex")];
 
 pub struct Application {
     listener: TcpListener,
@@ -109,11 +104,9 @@ pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
     migration::run(&migration.database_url, migrators).await?;
     if migration.demo_data {
         let mut connection = PgConnection::connect(&migration.database_url).await?;
-        for (id, key) in DEMO_PRINCIPALS {
-            principals::add(&mut connection, id, &auth::hash(key))
-                .await
-                .context("adding the demo principals")?;
-        }
+        api_keys::demo::add_principals(&mut connection)
+            .await
+            .context("adding the demo principals")?;
     }
     Ok(())
 }

@@ -2,5 +2,4 @@
 
 pub mod intake;
 pub mod orders;
-pub mod principals;
 pub mod wishes;

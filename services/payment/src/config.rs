@@ -3,7 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
+
+/// Longest window of a key: a year. The table holds every key of a window.
+const KEY_WINDOW_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
 
 /// The payment service of ChargeOnce.
 #[derive(Debug, Parser)]
@@ -16,7 +19,7 @@ pub struct Program {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Charge what was ordered until SIGTERM.
+    /// Charge what was ordered or asked for until SIGTERM.
     Serve(Box<Config>),
     /// Bring the database up to date and exit.
     Migrate(Migration),
@@ -24,7 +27,7 @@ pub enum Command {
 
 #[derive(Clone, Debug, Args)]
 pub struct Config {
-    /// Address of health, metrics and operator routes; port 0 picks a free one.
+    /// Address of the API, health, metrics and operator routes; port 0 picks a free one.
     #[arg(long, env = "LISTEN", default_value = "127.0.0.1:8082")]
     pub listen: SocketAddr,
     #[command(flatten)]
@@ -74,6 +77,13 @@ pub struct Config {
     /// Longest such delay.
     #[arg(long, env = "RETRY_MAX_MS", default_value_t = 30_000)]
     pub retry_max_ms: u64,
+    /// How long the caller of a direct charge waits for its outcome before it is told to come back.
+    #[arg(long, env = "DIRECT_WAIT_MS", default_value_t = 10_000)]
+    pub direct_wait_ms: u64,
+    /// How long an idempotency key is honoured.
+    #[arg(long, env = "KEY_WINDOW_SECONDS", default_value_t = 86_400)]
+    #[arg(value_parser = value_parser!(u64).range(1..=KEY_WINDOW_SECONDS_MAX))]
+    pub key_window_seconds: u64,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -81,6 +91,9 @@ pub struct Migration {
     /// The database to migrate.
     #[arg(long, env = "DATABASE_URL")]
     pub database_url: String,
+    /// Also add the two demo principals and their API keys.
+    #[arg(long)]
+    pub demo_data: bool,
 }
 
 impl Config {

@@ -3,6 +3,7 @@
 pub mod charger;
 pub mod config;
 pub mod consumer;
+pub mod direct;
 pub mod domain;
 pub mod outcome;
 pub mod psp;

@@ -34,7 +34,7 @@ pub struct Aftermath {
 
 struct Completion {
     principal_id: String,
-    key: String,
+    key: Key,
     answer: idempotency::StoredResponse,
 }
 
@@ -47,12 +47,13 @@ impl Aftermath {
         traceparent: Option<String>,
     ) -> anyhow::Result<()> {
         if let (Some(principal_id), Some(key)) = (&settled.principal_id, &settled.request_key) {
-            let completion = Completion {
+            let completion = view::of_settled(settled, answer).map(|answer| Completion {
                 principal_id: principal_id.clone(),
-                key: key.clone(),
-                answer: view::of_settled(settled, answer),
-            };
-            self.direct.push((settled.order_id, completion));
+                key: Key::from_stored(key.clone()),
+                answer,
+            });
+            let completion = completion.map(|it| (settled.order_id, it));
+            self.direct.extend(completion);
             return Ok(());
         }
         let (order_id, attempt) = (settled.order_id, settled.attempt);
@@ -148,7 +149,7 @@ impl Aftermath {
             let scope = Scope {
                 principal_id: &completion.principal_id,
                 route: DIRECT_ROUTE,
-                key: &Key::parse(&completion.key).context("reading a stored key")?,
+                key: &completion.key,
             };
             keys::complete(connection, scope, &completion.answer)
                 .await

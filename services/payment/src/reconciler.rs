@@ -102,7 +102,9 @@ impl Reconciler {
             return Err(Error::Busy);
         }
         let swept = self.sweep_alone(trigger).await;
-        guard.close().await.context("unlocking")?;
+        reconciliations::unlock(&mut guard)
+            .await
+            .context("unlocking")?;
         Ok(swept?)
     }
 

@@ -1,16 +1,23 @@
 //! The table of routes, and what they share.
 
+mod create_payment;
 mod error;
 mod get_attempts;
+mod get_payment;
+mod get_policy;
 mod list_attempts;
 mod list_reports;
+mod openapi;
 mod reconcile;
+mod refusal;
 pub mod view;
 
+use api_keys::Authenticator;
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{get, post};
 use sqlx::PgPool;
 
+use crate::direct::Desk;
 use crate::reconciler::Reconciler;
 
 pub use error::Error;
@@ -19,11 +26,17 @@ pub use error::Error;
 pub struct Services {
     pub pool: PgPool,
     pub reconciler: Reconciler,
+    pub authenticator: Authenticator,
+    pub desk: Desk,
 }
 
 #[rustfmt::skip]
 pub fn table(services: Services) -> Router {
     Router::new()
+        .route("/payments", post(create_payment::handle))
+        .route("/payments/{id}", get(get_payment::handle))
+        .route("/idempotency-policy", get(get_policy::handle))
+        .route("/openapi.json", get(openapi::handle))
         .route("/admin/payments", get(list_attempts::handle))
         .route("/admin/payments/{order_id}", get(get_attempts::handle))
         .route("/admin/reconciliations", get(list_reports::handle).post(reconcile::handle))

@@ -5,17 +5,20 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use api_keys::Authenticator;
 use axum::Router;
 use inbox::Consumer;
 use outbox::{Relay, Wake};
 use service_kit::{Backoff, Reaper, Workers, crash, database, http, migration};
+use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::charger::{Charger, Work};
+use crate::charger::{Answered, Charger, Work};
 use crate::config::{Config, Migration};
 use crate::consumer::FollowOrders;
+use crate::direct::{self, Desk};
 use crate::reconciler::Reconciler;
 use crate::recorder::Recorder;
 use crate::routes::Services;
@@ -33,68 +36,28 @@ pub struct Application {
     recorder: Recorder,
     reconciler: Reconciler,
     reaper: Reaper,
+    closing: CancellationToken,
+}
+
+/// What the parts share: the store, the provider, and how they wake each other.
+struct Shared {
+    pool: PgPool,
+    psp: psp::Client,
+    wake: Wake,
+    waiting: Waiting,
+    due: Arc<Notify>,
+    unknown_due: Arc<Notify>,
+    refund_due: Arc<Notify>,
+    closing: CancellationToken,
 }
 
 impl Application {
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         config.check()?;
         config.retention.check()?;
-        let pool = database::connect_lazy(&config.database, NAME)?;
-        let wake = Wake::default();
-        let waiting = Waiting::default();
-        let [due, unknown_due, refund_due] = [(); 3].map(|()| Arc::new(Notify::new()));
-        let (sender, receiver) = mpsc::channel(config.psp_in_flight_max);
-        let psp_timeout = Duration::from_millis(config.psp_timeout_ms);
-        let psp = psp::Client::new(&config.psp_url, psp_timeout)?;
-        let charger = |work| Charger {
-            work,
-            pool: pool.clone(),
-            psp: psp.clone(),
-            lease: config.lease(),
-            resend_max: config.resend_max(),
-            poll: Duration::from_millis(config.charger_poll_ms),
-            in_flight_max: config.psp_in_flight_max,
-            due: match work {
-                Work::Fresh => due.clone(),
-                Work::Unknown => unknown_due.clone(),
-                Work::Refunds => refund_due.clone(),
-            },
-            answers: sender.clone(),
-        };
-        let chargers = Work::ALL.map(charger);
-        drop(sender);
-        let recorder = Recorder {
-            pool: pool.clone(),
-            backoff: Backoff {
-                base: Duration::from_millis(config.retry_base_ms),
-                max: Duration::from_millis(config.retry_max_ms),
-            },
-            wake: wake.clone(),
-            refund_due: refund_due.clone(),
-            waiting: waiting.clone(),
-            answers: receiver,
-        };
-        let reconciler = Reconciler {
-            pool: pool.clone(),
-            psp,
-            interval: Duration::from_secs(config.reconcile_interval_seconds),
-            grace: Duration::from_secs(config.reconcile_grace_seconds),
-            lookback: Duration::from_secs(config.reconcile_lookback_seconds),
-            wake: wake.clone(),
-            refund_due: refund_due.clone(),
-            waiting: waiting.clone(),
-        };
-        let follow = FollowOrders {
-            due: due.clone(),
-            unknown_due,
-            refund_due,
-            wake: wake.clone(),
-            refused: AtomicBool::new(false),
-        };
-        let services = Services {
-            pool: pool.clone(),
-            reconciler: reconciler.clone(),
-        };
+        let shared = Shared::new(&config)?;
+        let pool = shared.pool.clone();
+        let (sender, answers) = mpsc::channel(config.psp_in_flight_max);
         let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
         let mut relay = outbox::Settings::new(brokers, topic);
         relay.reached = crash::point;
@@ -102,25 +65,29 @@ impl Application {
         inbox.fetch_wait_max_ms = config.kafka.kafka_fetch_wait_max_ms;
         inbox.tries_max = config.kafka.message_tries_max;
         inbox.reached = crash::point;
-        let consumer = Consumer::new(inbox, pool.clone(), follow)?;
-        let routes = routes::table(services)
+        let consumer = Consumer::new(inbox, pool.clone(), shared.follow_orders())?;
+        let reconciler = shared.reconciler(&config);
+        let routes = routes::table(shared.services(&config, reconciler.clone()))
             .merge(consumer.routes())
-            .merge(outbox::routes(pool.clone(), wake.clone()));
+            .merge(outbox::routes(pool.clone(), shared.wake.clone()));
         let reaper = Reaper::new(config.retention.reaper_interval())
             .sweep("outbox", outbox::sweep(&pool, &config.retention))
-            .sweep("ledger", inbox::sweep(&pool, &config.retention));
+            .sweep("ledger", inbox::sweep(&pool, &config.retention))
+            .sweep("keys", idempotency::sweep(&pool));
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("binding {}", config.listen))?;
+        let database = (*pool.connect_options()).clone();
         Ok(Self {
             listener,
-            relay: Relay::new(relay, (*pool.connect_options()).clone(), wake)?,
+            relay: Relay::new(relay, database, shared.wake.clone())?,
             router: http::finish(routes, pool),
             consumer,
-            reaper,
-            chargers,
-            recorder,
+            chargers: Work::ALL.map(|work| shared.charger(&config, work, &sender)),
+            recorder: shared.recorder(&config, answers),
             reconciler,
+            reaper,
+            closing: shared.closing,
         })
     }
 
@@ -140,6 +107,12 @@ impl Application {
         workers.spawn("recorder", self.recorder.run());
         workers.spawn("relay", self.relay.run(workers.shutdown()));
         workers.spawn("reaper", self.reaper.run(workers.shutdown()));
+        let (shutdown, closing) = (workers.shutdown(), self.closing);
+        workers.spawn("closing", async move {
+            shutdown.cancelled().await;
+            closing.cancel();
+            Ok(())
+        });
         workers.spawn(
             "http",
             http::serve(self.listener, self.router, workers.shutdown()),
@@ -153,5 +126,102 @@ pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
         sqlx::migrate!("../../migrations/common"),
         sqlx::migrate!("../../migrations/payment"),
     ];
-    migration::run(&migration.database_url, migrators).await
+    migration::run(&migration.database_url, migrators).await?;
+    if migration.demo_data {
+        let mut connection = PgConnection::connect(&migration.database_url).await?;
+        api_keys::demo::add_principals(&mut connection)
+            .await
+            .context("adding the demo principals")?;
+    }
+    Ok(())
+}
+
+impl Shared {
+    fn new(config: &Config) -> anyhow::Result<Self> {
+        let psp_timeout = Duration::from_millis(config.psp_timeout_ms);
+        let [due, unknown_due, refund_due] = [(); 3].map(|()| Arc::new(Notify::new()));
+        Ok(Self {
+            pool: database::connect_lazy(&config.database, NAME)?,
+            psp: psp::Client::new(&config.psp_url, psp_timeout)?,
+            wake: Wake::default(),
+            waiting: Waiting::default(),
+            due,
+            unknown_due,
+            refund_due,
+            closing: CancellationToken::new(),
+        })
+    }
+
+    fn charger(&self, config: &Config, work: Work, answers: &mpsc::Sender<Answered>) -> Charger {
+        let due = match work {
+            Work::Fresh => &self.due,
+            Work::Unknown => &self.unknown_due,
+            Work::Refunds => &self.refund_due,
+        };
+        Charger {
+            work,
+            pool: self.pool.clone(),
+            psp: self.psp.clone(),
+            lease: config.lease(),
+            resend_max: config.resend_max(),
+            poll: Duration::from_millis(config.charger_poll_ms),
+            in_flight_max: config.psp_in_flight_max,
+            due: due.clone(),
+            answers: answers.clone(),
+        }
+    }
+
+    fn recorder(&self, config: &Config, answers: mpsc::Receiver<Answered>) -> Recorder {
+        Recorder {
+            pool: self.pool.clone(),
+            backoff: Backoff {
+                base: Duration::from_millis(config.retry_base_ms),
+                max: Duration::from_millis(config.retry_max_ms),
+            },
+            wake: self.wake.clone(),
+            refund_due: self.refund_due.clone(),
+            waiting: self.waiting.clone(),
+            answers,
+        }
+    }
+
+    fn reconciler(&self, config: &Config) -> Reconciler {
+        Reconciler {
+            pool: self.pool.clone(),
+            psp: self.psp.clone(),
+            interval: Duration::from_secs(config.reconcile_interval_seconds),
+            grace: Duration::from_secs(config.reconcile_grace_seconds),
+            lookback: Duration::from_secs(config.reconcile_lookback_seconds),
+            wake: self.wake.clone(),
+            refund_due: self.refund_due.clone(),
+            waiting: self.waiting.clone(),
+        }
+    }
+
+    fn follow_orders(&self) -> FollowOrders {
+        FollowOrders {
+            due: self.due.clone(),
+            unknown_due: self.unknown_due.clone(),
+            refund_due: self.refund_due.clone(),
+            wake: self.wake.clone(),
+            refused: AtomicBool::new(false),
+        }
+    }
+
+    fn services(&self, config: &Config, reconciler: Reconciler) -> Services {
+        Services {
+            pool: self.pool.clone(),
+            reconciler,
+            authenticator: Authenticator::new(self.pool.clone()),
+            desk: Desk {
+                pool: self.pool.clone(),
+                due: self.due.clone(),
+                waiting: self.waiting.clone(),
+                key_window_seconds: config.key_window_seconds,
+                wait: Duration::from_millis(config.direct_wait_ms),
+                poll: direct::POLL_DEFAULT,
+                closing: self.closing.clone(),
+            },
+        }
+    }
 }

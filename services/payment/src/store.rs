@@ -1,6 +1,7 @@
 //! SQL as free functions over a connection; the caller owns the transaction.
 
 pub mod attempts;
+pub mod direct;
 pub mod lease;
 pub mod operator;
 pub mod payments;

@@ -41,6 +41,12 @@ impl Key {
         Ok(Self(key))
     }
 
+    /// A key that was parsed once and stored. What it may have had of quotes then is gone, so that
+    /// quotes that it has now are its own.
+    pub fn from_stored(key: String) -> Self {
+        Self(key)
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -107,6 +113,12 @@ mod tests {
             let bare = Key::parse(&key).unwrap();
             prop_assert_eq!(bare.as_str(), &key);
             prop_assert_eq!(&Key::parse(&quote(&key)).unwrap(), &bare);
+        }
+
+        #[test]
+        fn a_stored_key_is_the_key_that_it_was(key in "[!-~]{1,255}") {
+            let parsed = Key::parse(&quote(&key)).unwrap();
+            prop_assert_eq!(Key::from_stored(parsed.as_str().to_owned()), parsed);
         }
 
         #[test]

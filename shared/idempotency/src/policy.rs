@@ -11,7 +11,7 @@ pub struct Policy {
     pub key_length_min: usize,
     pub key_length_max: usize,
     pub key_characters: &'static str,
-    /// How long a key is honoured, counted from its first use.
+    /// How long a key is honoured at least, counted from its first use.
     pub window_seconds: u64,
     pub scope: [&'static str; 3],
     pub fingerprint: &'static str,

@@ -15,7 +15,7 @@ pub enum Claim {
     Completed(StoredResponse),
     /// The key was used for another request.
     Mismatch,
-    /// Somebody is at it.
+    /// Somebody is at it, however long.
     InFlight { resource_id: Option<Uuid> },
     /// The window has closed: [`forget_expired`] and claim again.
     Expired,
@@ -66,7 +66,9 @@ pub async fn claim(
         .unwrap_or(Claim::Expired))
 }
 
-/// Stores the answer under a key that was claimed before, usually in the same transaction.
+/// Stores the answer under a key that was claimed before, usually in the same transaction. If it was
+/// not, the window counts from here: work that took longer than it must not leave a key that has
+/// expired before anybody could hear its answer.
 pub async fn complete(
     connection: &mut PgConnection,
     scope: Scope<'_>,
@@ -74,7 +76,8 @@ pub async fn complete(
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "update idempotency_keys
-         set response_version = $4, response_status = $5, response_headers = $6, response_body = $7
+         set response_version = $4, response_status = $5, response_headers = $6, response_body = $7,
+             expires_at = greatest(expires_at, now() + (expires_at - created_at))
          where principal_id = $1 and route = $2 and key = $3",
         scope.principal_id,
         scope.route,
@@ -97,7 +100,8 @@ pub async fn find(
 ) -> sqlx::Result<Option<Claim>> {
     let row = sqlx::query!(
         r#"select fingerprint, resource_id, response_version, response_status, response_headers,
-                  response_body, expires_at <= now() as "expired!"
+                  response_body,
+                  expires_at <= now() and response_version is not null as "expired!"
            from idempotency_keys where principal_id = $1 and route = $2 and key = $3"#,
         scope.principal_id,
         scope.route,
@@ -132,11 +136,13 @@ pub async fn find(
     ))
 }
 
-/// Makes way for a new use of a key whose window has closed but which is not reaped yet.
+/// Makes way for a new use of a key whose window has closed but which is not reaped yet. One without
+/// an answer stays, however old: its work goes on, and a second use would do it twice.
 pub async fn forget_expired(connection: &mut PgConnection, scope: Scope<'_>) -> sqlx::Result<()> {
     sqlx::query!(
         "delete from idempotency_keys
-         where principal_id = $1 and route = $2 and key = $3 and expires_at <= now()",
+         where principal_id = $1 and route = $2 and key = $3 and expires_at <= now()
+           and response_version is not null",
         scope.principal_id,
         scope.route,
         scope.key.as_str()
@@ -147,11 +153,12 @@ pub async fn forget_expired(connection: &mut PgConnection, scope: Scope<'_>) -> 
 }
 
 /// Deletes expired records, the oldest first, at most `batch_max`; returns how many. Several
-/// reapers at once step around each other's rows.
+/// reapers at once step around each other's rows. What has no answer yet is not expired.
 pub async fn reap(connection: &mut PgConnection, batch_max: i64) -> sqlx::Result<u64> {
     let deleted = sqlx::query!(
         "delete from idempotency_keys where ctid = any(array(
-            select ctid from idempotency_keys where expires_at <= now()
+            select ctid from idempotency_keys
+            where expires_at <= now() and response_version is not null
             order by expires_at limit $1 for update skip locked))",
         batch_max
     )

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod backoff;
+pub mod body;
 pub mod crash;
 pub mod database;
 pub mod http;

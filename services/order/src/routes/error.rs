@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use idempotency::MalformedKey;
-use service_kit::{Problem, database};
+use service_kit::{Problem, body, database};
 use thiserror::Error as ThisError;
 use uuid::Uuid;
 
@@ -21,16 +21,10 @@ pub enum Error {
     Unauthenticated,
     #[error(transparent)]
     Key(#[from] MalformedKey),
-    #[error("the body is not JSON")]
-    Json(#[source] serde_json::Error),
     #[error("the body is JSON but not an order")]
     Shape(#[source] serde_json::Error),
-    #[error("the body could not be read to its end")]
-    Body,
-    #[error("the body is too large")]
-    TooLarge,
-    #[error("the content type is not JSON")]
-    ContentType,
+    #[error(transparent)]
+    Body(#[from] body::Error),
     #[error(transparent)]
     Invalid(#[from] InvalidDraft),
     #[error("the body is not a payment: {0}")]
@@ -67,6 +61,15 @@ pub enum Error {
     Event(#[source] serde_json::Error),
 }
 
+impl From<api_keys::Error> for Error {
+    fn from(error: api_keys::Error) -> Self {
+        match error {
+            api_keys::Error::Unauthenticated => Self::Unauthenticated,
+            api_keys::Error::Store(error) => Self::Store(error),
+        }
+    }
+}
+
 impl From<Unavailable> for Error {
     fn from(_: Unavailable) -> Self {
         Self::Unavailable
@@ -85,26 +88,10 @@ impl From<&Error> for Problem {
                 "Send a valid API key: Authorization: Bearer <key>.",
             ),
             Error::Key(reason) => bad("malformed_idempotency_key", sentence(reason)),
-            Error::Json(reason) => {
-                bad("malformed_json", format!("The body is not JSON: {reason}."))
-            }
-            Error::Body => bad(
-                "malformed_body",
-                "The body ended early or was not framed as HTTP asks.".to_owned(),
-            ),
+            Error::Body(reason) => Self::from(reason),
             Error::Shape(reason) => unprocessable("invalid_order", sentence(reason)),
             Error::Invalid(reason) => unprocessable("invalid_order", sentence(reason)),
             Error::Payment(reason) => unprocessable("invalid_payment", sentence(reason)),
-            Error::TooLarge => Self::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "body_too_large",
-                "The body is larger than 64 KiB.",
-            ),
-            Error::ContentType => Self::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_media_type",
-                "Send the body as application/json.",
-            ),
             Error::Query(reason) => bad("malformed_query", sentence(reason)),
             Error::OrderId => bad("malformed_order_id", "An order id is a UUID.".to_owned()),
             Error::KeyReused => unprocessable(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api_keys::Principal;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -11,7 +12,7 @@ use events::{Line, OrderPaymentRequested};
 use idempotency::store::Claim;
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse, http, store};
 use money::Currency;
-use service_kit::{crash, database};
+use service_kit::{body, crash, database};
 use sqlx::{Connection as _, PgConnection};
 use telemetry::http::SpanAttribute;
 use telemetry::metric;
@@ -25,7 +26,6 @@ use crate::routes::refusal::{
 use crate::routes::request::{self, bounded};
 use crate::routes::{Error, Services, error, view};
 use crate::store::orders::{self, Item, Order};
-use crate::store::principals::Principal;
 use crate::store::wishes;
 
 pub(super) const ROUTE: &str = "POST /orders/{id}/payments";
@@ -74,7 +74,7 @@ pub(super) async fn handle(
     let principal = services.authenticator.principal(&headers).await?;
     let Path(id) = id.map_err(|_| Error::OrderId)?;
     let key = http::key(&headers)?;
-    let body = request::read_json(&headers, body).await?;
+    let body = body::read_json(&headers, body).await?;
     let content = ContentHash::of(&body);
     let invalid = |reason: &dyn std::fmt::Display| Error::Payment(reason.to_string());
     let asked: PaymentRequest = serde_json::from_value(body).map_err(|error| invalid(&error))?;

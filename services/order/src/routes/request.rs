@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, header};
+use api_keys::Principal;
+use axum::body::Body;
+use axum::http::HeaderMap;
 use events::{Envelope, Event, OrderPlaced, Origin};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use idempotency::ContentHash;
-use serde_json::Value;
-use service_kit::database;
+use service_kit::{body, database};
 use telemetry::Context;
 use uuid::Uuid;
 
 use crate::domain::{Draft, draft};
 use crate::routes::{Error, view};
 use crate::store::intake::{KeyClaim, NewOrder};
-use crate::store::principals::Principal;
 
 /// A body that is an order, and the hash of its canonical form.
 pub(super) struct OrderBody {
@@ -30,39 +28,13 @@ pub(super) const PAYLOAD_VERSION: u16 = 1;
 const FIRST_ATTEMPT: i32 = 1;
 
 pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<OrderBody, Error> {
-    let value = read_json(headers, body).await?;
+    let value = body::read_json(headers, body).await?;
     let content_hash = ContentHash::of(&value);
     let request: draft::Request = serde_json::from_value(value).map_err(Error::Shape)?;
     Ok(OrderBody {
         draft: Draft::check(request)?,
         content_hash,
     })
-}
-
-pub(super) async fn read_json(headers: &HeaderMap, body: Body) -> Result<Value, Error> {
-    if !is_json(headers) {
-        return Err(Error::ContentType);
-    }
-    let bytes = collect(body).await?;
-    serde_json::from_slice(&bytes).map_err(Error::Json)
-}
-
-async fn collect(body: Body) -> Result<Bytes, Error> {
-    let limited = Limited::new(body, service_kit::http::BODY_BYTES_MAX);
-    match limited.collect().await {
-        Ok(read) => Ok(read.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Error::TooLarge),
-        // Cut short, or framed in a way that makes no sense.
-        Err(_) => Err(Error::Body),
-    }
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
-    let essence = value.and_then(|value| value.split(';').next());
-    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
 /// Everything that one commit will store: nothing is computed after it.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use api_keys::Principal;
 use events::Envelope;
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::Draft;
-use crate::store::principals::Principal;
 
 /// Everything that one request stores, made before the database is asked.
 #[derive(Debug)]

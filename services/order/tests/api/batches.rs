@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api_keys::Principal;
 use events::{Envelope, OrderPlaced, Origin};
 use futures_util::future::join_all;
 use idempotency::{ContentHash, Fingerprint, Key};
@@ -9,7 +10,6 @@ use order::domain::Draft;
 use order::intake::{Intake, Settings, Unavailable, Verdict};
 use order::routes::view;
 use order::store::intake::{KeyClaim, NewOrder};
-use order::store::principals::Principal;
 use serde_json::Value;
 use sqlx::PgPool;
 use uuid::Uuid;

@@ -86,8 +86,10 @@ async fn one_sweep_deletes_every_expired_key_and_no_other() {
     // More than two batches.
     let expired = 2 * SWEEP_ROWS_MAX + 7;
     sqlx::query(
-        "insert into idempotency_keys (principal_id, route, key, fingerprint, expires_at)
-         select 'acme', 'POST /orders', 'k-' || n, '', now() from generate_series(1, $1) as n",
+        "insert into idempotency_keys (principal_id, route, key, fingerprint, response_version,
+            response_status, response_headers, response_body, expires_at)
+         select 'acme', 'POST /orders', 'k-' || n, '', 1, 201, '{}', '', now()
+         from generate_series(1, $1) as n",
     )
     .bind(expired)
     .execute(&service.pool)

@@ -2,16 +2,37 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use service_kit::{Problem, database};
+use idempotency::MalformedKey;
+use service_kit::{Problem, body, database};
 use thiserror::Error as ThisError;
+use uuid::Uuid;
+
+use crate::domain::direct::InvalidCharge;
+use crate::routes::view;
 
 /// How soon a client may ask again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug, ThisError)]
 pub enum Error {
+    #[error("no valid API key")]
+    Unauthenticated,
+    #[error(transparent)]
+    Key(#[from] MalformedKey),
+    #[error(transparent)]
+    Body(#[from] body::Error),
+    #[error("the body is JSON but not a payment")]
+    Shape(#[source] serde_json::Error),
+    #[error(transparent)]
+    Invalid(#[from] InvalidCharge),
+    #[error("key reused with another request")]
+    KeyReused,
+    #[error("key in flight")]
+    KeyInFlight { payment_id: Option<Uuid> },
+    #[error("the reference names {payment_id}, which is open")]
+    PaymentInFlight { payment_id: Uuid },
     #[error("no such payment")]
     NotFound,
     #[error("bad query: {0}")]
@@ -24,15 +45,50 @@ pub enum Error {
     Sweep(#[source] anyhow::Error),
 }
 
+impl From<api_keys::Error> for Error {
+    fn from(error: api_keys::Error) -> Self {
+        match error {
+            api_keys::Error::Unauthenticated => Self::Unauthenticated,
+            api_keys::Error::Store(error) => Self::Store(error),
+        }
+    }
+}
+
 impl From<&Error> for Problem {
     fn from(error: &Error) -> Self {
+        let bad = |code, detail: String| Self::new(StatusCode::BAD_REQUEST, code, detail);
+        let unprocessable =
+            |code, detail: String| Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail);
         match error {
+            Error::Unauthenticated => Self::new(
+                StatusCode::UNAUTHORIZED,
+                "unauthenticated",
+                "Send a valid API key: Authorization: Bearer <key>.",
+            ),
+            Error::Key(reason) => bad("malformed_idempotency_key", sentence(reason)),
+            Error::Body(reason) => Self::from(reason),
+            Error::Shape(reason) => unprocessable("invalid_payment", sentence(reason)),
+            Error::Invalid(reason) => unprocessable("invalid_payment", sentence(reason)),
+            Error::KeyReused => unprocessable(
+                "idempotency_key_reused",
+                "This key was used for another request. Mint a new key for a new one.".to_owned(),
+            ),
+            Error::KeyInFlight { payment_id } => in_flight(*payment_id),
+            Error::PaymentInFlight { payment_id } => about(
+                Self::new(
+                    StatusCode::CONFLICT,
+                    "payment_in_flight",
+                    "A payment with this reference is under way. Retry with the same key.",
+                )
+                .retry_after(RETRY_AFTER),
+                *payment_id,
+            ),
             Error::NotFound => Self::new(
                 StatusCode::NOT_FOUND,
                 "payment_not_found",
                 "There is no such payment.",
             ),
-            Error::Query(detail) => Self::new(StatusCode::BAD_REQUEST, "malformed_query", *detail),
+            Error::Query(detail) => bad("malformed_query", (*detail).to_owned()),
             Error::Reconciling => Self::new(
                 StatusCode::CONFLICT,
                 "reconciliation_running",
@@ -51,12 +107,67 @@ impl From<&Error> for Problem {
     }
 }
 
+/// The reference stands for a payment with other content.
+pub(super) fn conflict(payment_id: Uuid) -> Problem {
+    let problem = Problem::new(
+        StatusCode::CONFLICT,
+        "payment_exists",
+        "This reference belongs to a payment with other content. Nothing was charged.",
+    );
+    about(problem, payment_id)
+}
+
+/// The provider said no, for good.
+pub(super) fn declined(payment_id: Uuid, code: &str) -> Problem {
+    let problem = Problem::new(
+        StatusCode::PAYMENT_REQUIRED,
+        "payment_declined",
+        "The provider declined. No money was taken, and none will be.",
+    );
+    about(problem, payment_id).with("decline_code", code)
+}
+
+fn in_flight(payment_id: Option<Uuid>) -> Problem {
+    let problem = Problem::new(
+        StatusCode::CONFLICT,
+        "idempotency_key_in_flight",
+        "A request with this key is being worked on. Retry with the same key.",
+    )
+    .retry_after(RETRY_AFTER);
+    match payment_id {
+        Some(id) => about(problem, id),
+        None => problem,
+    }
+}
+
+/// The problem with the payment that it is about, for the client to look at.
+fn about(problem: Problem, payment_id: Uuid) -> Problem {
+    problem
+        .with("payment_id", payment_id.to_string())
+        .with("payment_url", view::url(payment_id))
+}
+
+fn sentence(reason: impl std::fmt::Display) -> String {
+    let text = reason.to_string();
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), chars.as_str())
+}
+
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        if let Self::Store(_) | Self::Sweep(_) = &self {
-            let error: &dyn std::error::Error = &self;
-            tracing::error!(error, "a request failed");
+        let problem = Problem::from(&self);
+        if problem.status().is_server_error() {
+            let correlation_id = telemetry::Context::current().correlation_id;
+            let error = &self as &dyn std::error::Error;
+            tracing::error!(error, %correlation_id, "request failed");
         }
-        Problem::from(&self).into_response()
+        let mut response = problem.into_response();
+        if matches!(self, Self::Unauthenticated) {
+            let scheme = HeaderValue::from_static("Bearer");
+            let headers = response.headers_mut();
+            headers.insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
     }
 }

@@ -53,6 +53,14 @@ pub async fn try_lock(connection: &mut PgConnection) -> sqlx::Result<bool> {
         .await
 }
 
+/// Gives it back. The end of the session would do so too, but only a moment after it was asked for.
+pub async fn unlock(connection: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::query_scalar!("select pg_advisory_unlock($1)", LOCK)
+        .fetch_one(connection)
+        .await?;
+    Ok(())
+}
+
 pub async fn begin(pool: &PgPool, trigger: &str) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         "insert into reconciliations (trigger) values ($1) returning id",

@@ -9,7 +9,9 @@
 
 mod application;
 mod config;
+mod direct;
 mod fencing;
+mod front;
 mod limits;
 mod lookups;
 mod provider;

@@ -18,9 +18,9 @@ use crate::provider::{asked, captures, refunds};
 use crate::refusals::refuse;
 use crate::world::{LONG, World};
 
-const ALL: Trigger = Trigger::Operator { all: true };
+pub(crate) const ALL: Trigger = Trigger::Operator { all: true };
 
-fn reconciler(world: &World, grace: Duration) -> Reconciler {
+pub(crate) fn reconciler(world: &World, grace: Duration) -> Reconciler {
     Reconciler {
         pool: world.pool.clone(),
         psp: psp::Client::new(&world.psp.uri(), Duration::from_secs(5)).unwrap(),
@@ -38,7 +38,7 @@ async fn sweep(world: &World) -> Report {
     swept.unwrap()
 }
 
-fn charge(id: Uuid, order: Uuid, key: String) -> Value {
+pub(crate) fn charge(id: Uuid, order: Uuid, key: String) -> Value {
     json!({
         "id": id, "status": "captured", "reference": order, "amount": 5_000, "currency": "USD",
         "payment_method": "pm_card_ok", "idempotency_key": key, "created_at": Utc::now(),
@@ -47,7 +47,7 @@ fn charge(id: Uuid, order: Uuid, key: String) -> Value {
 }
 
 /// The books hold these charges, given out two to a page.
-async fn books_hold(world: &World, mut charges: Vec<Value>) {
+pub(crate) async fn books_hold(world: &World, mut charges: Vec<Value>) {
     charges.sort_by_key(|charge| charge["id"].as_str().unwrap().to_owned());
     let page = move |request: &Request| {
         let mut query = request.url.query_pairs();

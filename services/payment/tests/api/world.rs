@@ -47,9 +47,11 @@ impl World {
             .await
             .unwrap();
         let database_url = url.clone();
-        payment::startup::migrate(Migration { database_url })
-            .await
-            .unwrap();
+        let migration = Migration {
+            database_url,
+            demo_data: true,
+        };
+        payment::startup::migrate(migration).await.unwrap();
         let pool = PgPoolOptions::new()
             .max_connections(4)
             .connect(&url)

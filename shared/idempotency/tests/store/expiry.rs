@@ -3,6 +3,7 @@
 use idempotency::Key;
 use idempotency::store::{Claim, claim, complete, find, forget_expired, reap};
 use sqlx::PgPool;
+use uuid::Uuid;
 
 use crate::{WINDOW_SECONDS, answer, count, fingerprint, key, scope, store};
 
@@ -74,6 +75,50 @@ async fn a_key_that_is_still_honoured_is_not_forgotten() {
     forget_expired(&mut connection, scope(&key)).await.unwrap();
     let found = find(&mut connection, scope(&key), &fingerprint(1)).await;
     assert_eq!(found.unwrap(), Some(Claim::Completed(answer())));
+}
+
+#[tokio::test]
+async fn a_key_whose_work_is_in_flight_never_expires() {
+    let pool = store().await;
+    let (key, print) = (key("k-1"), fingerprint(1));
+    let resource_id = Some(Uuid::new_v4());
+    let mut tx = pool.begin().await.unwrap();
+    let claimed = claim(&mut tx, scope(&key), &print, resource_id, WINDOW_SECONDS).await;
+    assert_eq!(claimed.unwrap(), Claim::New);
+    tx.commit().await.unwrap();
+    expire(&pool, &key, 3_600).await;
+
+    let mut connection = pool.acquire().await.unwrap();
+    forget_expired(&mut connection, scope(&key)).await.unwrap();
+    assert_eq!(reap(&mut connection, 10).await.unwrap(), 0);
+    let found = find(&mut connection, scope(&key), &print).await.unwrap();
+    assert_eq!(found, Some(Claim::InFlight { resource_id }));
+    let other = find(&mut connection, scope(&key), &fingerprint(2)).await;
+    assert_eq!(other.unwrap(), Some(Claim::Mismatch));
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_after_the_window_is_honoured_for_a_window() {
+    let pool = store().await;
+    let (key, print) = (key("k-1"), fingerprint(1));
+    let mut tx = pool.begin().await.unwrap();
+    let claimed = claim(&mut tx, scope(&key), &print, None, WINDOW_SECONDS).await;
+    assert_eq!(claimed.unwrap(), Claim::New);
+    tx.commit().await.unwrap();
+    let long_ago = "update idempotency_keys set created_at = created_at - interval '1 day',
+                    expires_at = expires_at - interval '1 day'";
+    sqlx::query(long_ago).execute(&pool).await.unwrap();
+
+    let mut connection = pool.acquire().await.unwrap();
+    complete(&mut connection, scope(&key), &answer())
+        .await
+        .unwrap();
+    let found = find(&mut connection, scope(&key), &print).await.unwrap();
+    assert_eq!(found, Some(Claim::Completed(answer())));
+    let left = "select extract(epoch from expires_at - now())::float8 from idempotency_keys";
+    let left: f64 = sqlx::query_scalar(left).fetch_one(&pool).await.unwrap();
+    let window = WINDOW_SECONDS as f64;
+    assert!((window - 30.0..=window).contains(&left), "{left}");
 }
 
 #[tokio::test]

@@ -1,4 +1,7 @@
-//! Bearer API keys: who is calling.
+#![doc = include_str!("../README.md")]
+
+pub mod demo;
+pub mod store;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,9 +11,9 @@ use axum::http::{HeaderMap, header};
 use service_kit::database;
 use sha2::{Digest, Sha256};
 use sqlx::PgPool;
+use thiserror::Error as ThisError;
 
-use crate::routes::Error;
-use crate::store::principals::{self, Principal};
+pub use store::Principal;
 
 /// How long a key that was found is believed without asking again: the longest time that a key
 /// which was withdrawn still works.
@@ -18,8 +21,17 @@ const CACHE_TTL: Duration = Duration::from_secs(30);
 /// Most keys remembered; past it the memory starts anew.
 const CACHE_MAX: usize = 10_000;
 
-type KeyHash = [u8; 32];
+/// What is stored of an API key.
+pub type KeyHash = [u8; 32];
 type Known = HashMap<KeyHash, (Arc<Principal>, Instant)>;
+
+#[derive(Debug, ThisError)]
+pub enum Error {
+    #[error("no valid API key")]
+    Unauthenticated,
+    #[error("store")]
+    Store(#[from] sqlx::Error),
+}
 
 #[derive(Clone)]
 pub struct Authenticator {
@@ -42,7 +54,7 @@ impl Authenticator {
         }
         let found = database::within(database::STORE_TIMEOUT, async {
             let mut connection = database::acquire(&self.pool).await?;
-            principals::find_by_key_hash(&mut connection, &hash).await
+            store::find_by_key_hash(&mut connection, &hash).await
         })
         .await?;
         let principal = Arc::new(found.ok_or(Error::Unauthenticated)?);
@@ -65,7 +77,6 @@ impl Authenticator {
     }
 }
 
-/// What is stored of an API key.
 pub fn hash(key: &str) -> KeyHash {
     Sha256::digest(key).into()
 }
@@ -74,4 +85,28 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, key) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_a_bearer_key_is_read_in_any_case_of_the_scheme() {
+        for (value, key) in [
+            ("Bearer k-1", Some("k-1")),
+            ("bEARER  k-1 ", Some("k-1")),
+            ("Bearer ", Some("")),
+            ("Bearer", None),
+            ("Basic azox", None),
+            ("k-1", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, HeaderValue::from_static(value));
+            assert_eq!(bearer(&headers), key, "{value:?}");
+        }
+        assert_eq!(bearer(&HeaderMap::new()), None);
+    }
 }

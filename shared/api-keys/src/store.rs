@@ -1,4 +1,4 @@
-//! Who an API key belongs to.
+//! The tables `principals` and `api_keys`.
 
 use sqlx::PgConnection;
 

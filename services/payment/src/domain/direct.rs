@@ -1,0 +1,130 @@
+//! A direct charge as a caller asks for it, and the checks that make it one.
+
+use money::{Currency, Money};
+use serde::Deserialize;
+use thiserror::Error;
+use utoipa::ToSchema;
+
+/// Longest name of a payment method, in characters: what the provider takes. One that it could not
+/// even read would never be declined, and its payment never end.
+pub const PAYMENT_METHOD_LEN_MAX: usize = 64;
+/// Longest reference, in characters.
+pub const REFERENCE_LEN_MAX: usize = 128;
+
+/// The body of `POST /payments`.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// In the currency's minor unit.
+    #[schema(example = 5000, minimum = 1)]
+    amount: i64,
+    /// Upper-case ISO 4217 code.
+    #[schema(example = "USD")]
+    currency: String,
+    #[schema(
+        example = "pm_card_ok",
+        min_length = 1,
+        max_length = 64,
+        pattern = "^[!-~]+$"
+    )]
+    payment_method: String,
+    /// The caller's own name for what is paid, unique for good: invoice, booking.
+    #[schema(example = "invoice-4711", min_length = 1, max_length = 128)]
+    #[serde(default)]
+    reference: Option<String>,
+}
+
+/// A request that passed every check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirectCharge {
+    pub amount: Money,
+    pub payment_method: String,
+    pub reference: Option<String>,
+}
+
+#[derive(Debug, Error, PartialEq)]
+pub enum InvalidCharge {
+    #[error("amount must be at least 1 minor unit")]
+    Amount,
+    #[error("payment_method must have 1 to {PAYMENT_METHOD_LEN_MAX} visible ASCII characters")]
+    PaymentMethod,
+    #[error("reference must have 1 to {REFERENCE_LEN_MAX} characters and no control characters")]
+    Reference,
+    #[error(transparent)]
+    Money(#[from] money::Error),
+}
+
+impl DirectCharge {
+    pub fn check(request: Request) -> Result<Self, InvalidCharge> {
+        let method = &request.payment_method;
+        let visible = method.bytes().all(|byte| byte.is_ascii_graphic());
+        if !visible || !(1..=PAYMENT_METHOD_LEN_MAX).contains(&method.len()) {
+            return Err(InvalidCharge::PaymentMethod);
+        }
+        if let Some(reference) = &request.reference {
+            let length = reference.chars().count();
+            let control = reference.chars().any(char::is_control);
+            if control || !(1..=REFERENCE_LEN_MAX).contains(&length) {
+                return Err(InvalidCharge::Reference);
+            }
+        }
+        let currency = Currency::parse(&request.currency)?;
+        if request.amount < 1 {
+            return Err(InvalidCharge::Amount);
+        }
+        Ok(Self {
+            amount: Money::new(request.amount, currency)?,
+            payment_method: request.payment_method,
+            reference: request.reference,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(member: &str, value: Value) -> Result<DirectCharge, InvalidCharge> {
+        let mut body = json!({"amount": 5000, "currency": "USD", "payment_method": "pm_card_ok"});
+        body[member] = value;
+        DirectCharge::check(serde_json::from_value(body).unwrap())
+    }
+
+    #[test]
+    fn a_reference_may_be_there_or_not() {
+        assert_eq!(check("reference", json!(null)).unwrap().reference, None);
+        let named = check("reference", json!("Rechnung 4711 é")).unwrap();
+        assert_eq!(named.reference.as_deref(), Some("Rechnung 4711 é"));
+        assert_eq!(named.amount.amount(), 5_000);
+    }
+
+    #[test]
+    fn what_no_charge_may_have_is_named() {
+        let out_of_range = InvalidCharge::Money(money::Error::OutOfRange);
+        let unknown = InvalidCharge::Money(money::Error::UnknownCurrency);
+        for (member, value, expected) in [
+            ("amount", json!(0), InvalidCharge::Amount),
+            ("amount", json!(-5), InvalidCharge::Amount),
+            ("amount", json!(i64::MAX), out_of_range),
+            ("currency", json!("usd"), unknown),
+            ("payment_method", json!(""), InvalidCharge::PaymentMethod),
+            ("payment_method", json!("a b"), InvalidCharge::PaymentMethod),
+            (
+                "payment_method",
+                json!("p".repeat(PAYMENT_METHOD_LEN_MAX + 1)),
+                InvalidCharge::PaymentMethod,
+            ),
+            ("reference", json!(""), InvalidCharge::Reference),
+            ("reference", json!("a\u{0}b"), InvalidCharge::Reference),
+            (
+                "reference",
+                json!("r".repeat(REFERENCE_LEN_MAX + 1)),
+                InvalidCharge::Reference,
+            ),
+        ] {
+            assert_eq!(check(member, value.clone()), Err(expected), "{value}");
+        }
+    }
+}

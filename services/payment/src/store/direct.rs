@@ -1,0 +1,109 @@
+//! Direct charges: payment attempts whose outcome a caller waits for.
+
+use chrono::{DateTime, Utc};
+use idempotency::{ContentHash, Key};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::{DirectCharge, Status};
+
+/// Everything that the attempt stores, besides the claim of its key.
+#[derive(Debug)]
+pub struct NewPayment<'a> {
+    pub id: Uuid,
+    pub principal_id: &'a str,
+    pub key: &'a Key,
+    pub charge: &'a DirectCharge,
+    pub content_hash: &'a ContentHash,
+    pub correlation_id: &'a str,
+    pub traceparent: Option<&'a str>,
+}
+
+/// Stores the attempt, due at once; `false` if its reference is taken. Whoever comes second with a
+/// reference waits here until the first has committed.
+pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::Result<bool> {
+    let inserted = sqlx::query!(
+        "insert into payments (order_id, attempt, amount, currency, payment_method, lines,
+                               correlation_id, traceparent, principal_id, request_key, reference,
+                               content_hash)
+         values ($1, 1, $2, $3, $4, '[]', $5, $6, $7, $8, $9, $10)
+         on conflict (principal_id, reference) where reference is not null do nothing",
+        new.id,
+        new.charge.amount.amount(),
+        new.charge.amount.currency().code(),
+        new.charge.payment_method,
+        new.correlation_id,
+        new.traceparent,
+        new.principal_id,
+        new.key.as_str(),
+        new.charge.reference.as_deref(),
+        new.content_hash.as_bytes()
+    )
+    .execute(connection)
+    .await?;
+    Ok(inserted.rows_affected() == 1)
+}
+
+#[derive(Clone, Debug)]
+pub struct Payment {
+    pub id: Uuid,
+    pub status: String,
+    pub amount: i64,
+    pub currency: String,
+    pub payment_method: String,
+    pub reference: Option<String>,
+    pub content_hash: Vec<u8>,
+    pub charge_id: Option<String>,
+    pub decline_code: Option<String>,
+    pub tries: i32,
+    pub last_error: Option<String>,
+    pub due_at: DateTime<Utc>,
+    pub correlation_id: String,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+impl Payment {
+    /// Whether its outcome is still to come.
+    pub fn is_open(&self) -> bool {
+        [Status::Pending, Status::Unknown]
+            .map(Status::as_str)
+            .contains(&&*self.status)
+    }
+}
+
+pub async fn find(
+    connection: &mut PgConnection,
+    principal_id: &str,
+    id: Uuid,
+) -> sqlx::Result<Option<Payment>> {
+    sqlx::query_as!(
+        Payment,
+        r#"select order_id as id, status, amount, currency, payment_method, reference,
+                  content_hash as "content_hash!", charge_id, decline_code, tries, last_error,
+                  due_at, correlation_id, created_at, updated_at
+           from payments where order_id = $1 and attempt = 1 and principal_id = $2"#,
+        id,
+        principal_id
+    )
+    .fetch_optional(connection)
+    .await
+}
+
+pub async fn find_by_reference(
+    connection: &mut PgConnection,
+    principal_id: &str,
+    reference: &str,
+) -> sqlx::Result<Option<Payment>> {
+    sqlx::query_as!(
+        Payment,
+        r#"select order_id as id, status, amount, currency, payment_method, reference,
+                  content_hash as "content_hash!", charge_id, decline_code, tries, last_error,
+                  due_at, correlation_id, created_at, updated_at
+           from payments where principal_id = $1 and reference = $2"#,
+        principal_id,
+        reference
+    )
+    .fetch_optional(connection)
+    .await
+}

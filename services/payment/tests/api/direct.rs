@@ -1,0 +1,33 @@
+//! Direct charges: `POST /payments` and what becomes of it.
+
+mod document;
+mod keys;
+mod outage;
+mod references;
+mod requests;
+mod waits;
+
+use std::time::Duration;
+
+use crate::world::{LONG, World};
+
+/// For callers that are told at once that it takes longer.
+const NO_WAIT: Duration = Duration::ZERO;
+
+/// One round of the charger and the recorder. Returns how many payments it settled.
+async fn charge_what_is_due(world: &World) -> usize {
+    let answers = world.stepper(LONG).call().await;
+    world.record(&answers).await.unwrap()
+}
+
+/// How many keys, payments, completed keys and events there are.
+async fn stored(world: &World) -> [i64; 4] {
+    [
+        world.count("select count(*) from idempotency_keys").await,
+        world.count("select count(*) from payments").await,
+        world
+            .count("select count(response_version) from idempotency_keys")
+            .await,
+        world.count("select count(*) from outbox").await,
+    ]
+}

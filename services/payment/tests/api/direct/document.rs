@@ -1,0 +1,67 @@
+//! What callers may read about the API.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use utoipa::openapi::OpenApi;
+
+use super::NO_WAIT;
+use crate::front::{Front, charge};
+use crate::world::World;
+
+#[tokio::test]
+async fn the_policy_is_published_for_machines() {
+    let world = World::create().await;
+    let front = Front::open(&world, NO_WAIT).await;
+    let policy = front.caller.get("/idempotency-policy").await;
+    let policy = policy.expect(200).json();
+    assert_eq!(policy["window_seconds"], 3_600);
+    assert_eq!(policy["routes"], json!(["POST /payments"]));
+}
+
+#[tokio::test]
+async fn every_route_for_callers_is_in_the_document_and_no_other() {
+    // A router does not tell its routes, so they are read off the table itself.
+    let table = include_str!("../../../src/routes.rs");
+    let in_table: BTreeSet<&str> = table
+        .split(".route(")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').nth(1))
+        .filter(|path| !path.starts_with("/admin/"))
+        .collect();
+    let world = World::create().await;
+    let front = Front::open(&world, NO_WAIT).await;
+    let document = front.caller.get("/openapi.json").await.expect(200).json();
+    let parsed: OpenApi = serde_json::from_value(document.clone()).unwrap();
+    let in_document: BTreeSet<&str> = parsed.paths.paths.keys().map(String::as_str).collect();
+    assert_eq!(in_document, in_table);
+
+    let post = document.pointer("/paths/~1payments/post").unwrap();
+    let responses = post["responses"].as_object().unwrap();
+    let statuses: Vec<&str> = responses.keys().map(String::as_str).collect();
+    let expected = [
+        "200", "201", "202", "400", "401", "402", "409", "413", "415", "422", "503",
+    ];
+    assert_eq!(statuses, expected);
+    for (name, at) in [
+        ("Retry-After", "202"),
+        ("Retry-After", "409"),
+        ("Location", "201"),
+    ] {
+        assert!(responses[at]["headers"][name].is_object(), "{name} of {at}");
+    }
+}
+
+#[tokio::test]
+async fn the_examples_of_the_document_make_a_payment_that_is_taken() {
+    let world = World::create().await;
+    let front = Front::open(&world, NO_WAIT).await;
+    let document = front.caller.get("/openapi.json").await.expect(200).json();
+    let properties = &document["components"]["schemas"]["Request"]["properties"];
+    let mut body = charge();
+    for member in ["amount", "currency", "payment_method", "reference"] {
+        body[member] = properties[member]["example"].clone();
+        assert!(!body[member].is_null(), "{member}");
+    }
+    front.caller.post("k-1", &body).await.expect(202);
+}

@@ -1,0 +1,75 @@
+//! The body of a request, read to its end within limits.
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde_json::Value;
+use thiserror::Error as ThisError;
+
+use crate::Problem;
+use crate::http::BODY_BYTES_MAX;
+
+#[derive(Debug, ThisError)]
+pub enum Error {
+    #[error("the content type is not JSON")]
+    ContentType,
+    #[error("the body is too large")]
+    TooLarge,
+    #[error("the body could not be read to its end")]
+    Cut,
+    #[error("the body is not JSON")]
+    Json(#[source] serde_json::Error),
+}
+
+/// A body that must be JSON, of any shape.
+pub async fn read_json(headers: &HeaderMap, body: Body) -> Result<Value, Error> {
+    if !is_json(headers) {
+        return Err(Error::ContentType);
+    }
+    let bytes = collect(body).await?;
+    serde_json::from_slice(&bytes).map_err(Error::Json)
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::ContentType => Self::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "Send the body as application/json.",
+            ),
+            Error::TooLarge => Self::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "body_too_large",
+                "The body is larger than 64 KiB.",
+            ),
+            Error::Cut => Self::new(
+                StatusCode::BAD_REQUEST,
+                "malformed_body",
+                "The body ended early or was not framed as HTTP asks.",
+            ),
+            Error::Json(reason) => Self::new(
+                StatusCode::BAD_REQUEST,
+                "malformed_json",
+                format!("The body is not JSON: {reason}."),
+            ),
+        }
+    }
+}
+
+async fn collect(body: Body) -> Result<Bytes, Error> {
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(read) => Ok(read.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Error::TooLarge),
+        // Cut short, or framed in a way that makes no sense.
+        Err(_) => Err(Error::Cut),
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = value.and_then(|value| value.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}

@@ -1,0 +1,195 @@
+//! Charges outside the order flow: asked for over HTTP, made once, whatever dies and whoever retries.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use lab::client::new_key;
+use lab::client::psp::{self, Fault};
+use lab::service::Service;
+use uuid::Uuid;
+
+use crate::payer::{Payer, charge, expect_charged_once, payment_id};
+use crate::world::{World, options};
+
+const PARALLEL: usize = 20;
+
+fn delay(point: &'static str, delay_ms: u64, times: Option<u32>) -> Fault {
+    Fault {
+        point,
+        action: "delay",
+        delay_ms: Some(delay_ms),
+        times,
+        reference: None,
+    }
+}
+
+#[tokio::test]
+async fn a_charge_that_is_asked_for_again_and_again_is_made_once() -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    let payer = Payer::of(&world)?;
+    let key = new_key("direct");
+    let first = payer.send(&key, &charge(5_000)).await?;
+    assert_eq!((first.status, first.replayed), (201, false));
+    let again = payer.send(&key, &charge(5_000)).await?;
+    assert_eq!((again.status, again.replayed), (201, true));
+    assert_eq!(again.body, first.body);
+    let other = payer.send(&key, &charge(5_001)).await?;
+    assert_eq!(other.summary(), "422 idempotency_key_reused");
+
+    let (key, body) = (new_key("parallel"), charge(700));
+    let answers = try_join_all((0..PARALLEL).map(|_| payer.send(&key, &body))).await?;
+    for answer in answers.iter().filter(|answer| answer.status != 201) {
+        assert_eq!(answer.summary(), "409 idempotency_key_in_flight");
+    }
+    let firsts = answers.iter().filter(|answer| answer.status == 201);
+    assert_eq!(firsts.filter(|answer| !answer.replayed).count(), 1);
+    let again = try_join_all((0..PARALLEL).map(|_| payer.pay(&key, &body))).await?;
+    let ids: anyhow::Result<HashSet<Uuid>> = again.iter().map(payment_id).collect();
+    let ids = ids?;
+    assert_eq!(ids.len(), 1);
+    let paid = [payment_id(&first)?, ids.into_iter().next().unwrap()];
+    expect_charged_once(&world, &paid).await?;
+
+    // Nobody else hears of them; and beside an order the money still adds up.
+    let events: i64 = sqlx::query_scalar("select count(*) from outbox")
+        .fetch_one(&world.databases.payment)
+        .await?;
+    assert_eq!(events, 0);
+    let order = world.place().await?;
+    world.expect_shipped_once(&[order]).await?;
+    world.stop().await
+}
+
+#[tokio::test]
+async fn a_decline_is_the_answer_to_every_retry() -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    let payer = Payer::of(&world)?;
+    let (key, mut body) = (new_key("declined"), charge(5_000));
+    body["payment_method"] = "pm_card_insufficient_funds".into();
+    let first = payer.send(&key, &body).await?;
+    assert_eq!(first.summary(), "402 payment_declined");
+    assert!(
+        first
+            .body
+            .contains(r#""decline_code":"insufficient_funds""#)
+    );
+    let again = payer.send(&key, &body).await?;
+    assert!(again.replayed);
+    assert_eq!(again.body, first.body);
+    world.expect_settled().await?;
+    world.stop().await
+}
+
+/// The payment service dies under the first request; a patient client gets the outcome all the same.
+async fn kill_at(point: &str, fault: Option<Fault>) -> anyhow::Result<()> {
+    let world = World::start(options()).await?;
+    let payer = Payer::of(&world)?;
+    world.arm(Service::Payment, point).await?;
+    if let Some(fault) = fault {
+        world.set_fault(fault).await?;
+    }
+    let (key, body) = (new_key("window"), charge(5_000));
+    let lost = payer.send(&key, &body).await;
+    assert!(lost.is_err(), "the answer must be lost: {lost:?}");
+    world.expect_killed(Service::Payment).await?;
+    let outcome = payer.pay(&key, &body).await?;
+    assert_eq!((outcome.status, outcome.replayed), (201, true));
+    let id = payment_id(&outcome)?;
+    assert_eq!(payer.payment(id).await?["status"], "captured");
+    expect_charged_once(&world, &[id]).await?;
+    world.stop().await
+}
+
+#[tokio::test]
+async fn payment_dies_after_the_commit_of_key_and_attempt() -> anyhow::Result<()> {
+    kill_at("direct.committed", None).await
+}
+
+#[tokio::test]
+async fn payment_dies_after_it_leased_a_direct_charge() -> anyhow::Result<()> {
+    kill_at("charge.leased", None).await
+}
+
+#[tokio::test]
+async fn payment_dies_while_a_direct_charge_is_not_made_yet() -> anyhow::Result<()> {
+    let fault = delay("during_charge", 800, Some(1));
+    kill_at("charge.in_flight", Some(fault)).await
+}
+
+#[tokio::test]
+async fn payment_dies_while_a_direct_charge_is_made_already() -> anyhow::Result<()> {
+    let fault = delay("after_charge", 800, Some(1));
+    kill_at("charge.in_flight", Some(fault)).await
+}
+
+#[tokio::test]
+async fn payment_dies_before_it_records_a_direct_charge() -> anyhow::Result<()> {
+    kill_at("charge.answered", None).await
+}
+
+#[tokio::test]
+async fn payment_dies_after_it_recorded_a_direct_charge() -> anyhow::Result<()> {
+    kill_at("charge.recorded", None).await
+}
+
+#[tokio::test]
+async fn a_caller_who_outwaits_the_limit_is_told_where_to_look_and_gets_the_outcome_later()
+-> anyhow::Result<()> {
+    let mut options = options();
+    let wait = ("DIRECT_WAIT_MS".to_owned(), "100".to_owned());
+    options.env.payment.push(wait);
+    let world = World::start(options).await?;
+    let payer = Payer::of(&world)?;
+    world
+        .set_fault(delay("after_charge", 1_000, Some(1)))
+        .await?;
+    let (key, body) = (new_key("slow"), charge(5_000));
+    let accepted = payer.send(&key, &body).await?;
+    assert_eq!(accepted.status, 202, "{}", accepted.body);
+    assert!(accepted.retry_after.is_some());
+    let id = payment_id(&accepted)?;
+    let status = payer.payment(id).await?["status"].clone();
+    assert!(["pending", "unknown", "captured"].contains(&status.as_str().unwrap_or_default()));
+
+    let outcome = payer.pay(&key, &body).await?;
+    assert_eq!((outcome.status, outcome.replayed), (201, true));
+    assert_eq!(payment_id(&outcome)?, id);
+    expect_charged_once(&world, &[id]).await?;
+    world.stop().await
+}
+
+#[tokio::test]
+async fn impatient_clients_that_send_everything_five_times_are_charged_once_each()
+-> anyhow::Result<()> {
+    const PAYMENTS: usize = 40;
+    const SENDS: usize = 5;
+    let world = World::start(options()).await?;
+    let payer = Payer::of(&world)?;
+    // None of them waits long enough for any answer of the provider.
+    let impatient = Payer::with_patience(&world, Duration::from_millis(150))?;
+    world.set_fault(delay("after_charge", 600, None)).await?;
+    let keys: Vec<String> = (0..PAYMENTS).map(|_| new_key("storm")).collect();
+    let body = charge(5_000);
+    let storms = keys.iter().map(|key| async {
+        let mut unheard = 0;
+        for _ in 0..SENDS {
+            unheard += usize::from(impatient.send(key, &body).await.is_err());
+        }
+        unheard
+    });
+    let unheard = join_all(storms).await;
+    let hung_up = unheard.iter().filter(|count| **count > 0).count();
+    assert_eq!(
+        hung_up, PAYMENTS,
+        "each client must have hung up: {unheard:?}"
+    );
+
+    psp::clear_faults(world.system.url(Service::Psp)).await?;
+    let outcomes = try_join_all(keys.iter().map(|key| payer.pay(key, &body))).await?;
+    let ids: anyhow::Result<HashSet<Uuid>> = outcomes.iter().map(payment_id).collect();
+    let ids: Vec<Uuid> = ids?.into_iter().collect();
+    assert_eq!(ids.len(), PAYMENTS);
+    expect_charged_once(&world, &ids).await?;
+    world.stop().await
+}

@@ -1,0 +1,90 @@
+//! A caller outside the order flow, who charges directly.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use lab::client::{Answer, psp};
+use lab::service::Service;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::world::World;
+
+const PATIENCE: Duration = Duration::from_secs(15);
+/// One request and its retries: longer than a lease and the restart of a service take.
+const TRIES_MAX: u32 = 60;
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
+
+#[derive(Clone)]
+pub(crate) struct Payer {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl Payer {
+    pub(crate) fn of(world: &World) -> anyhow::Result<Self> {
+        Self::with_patience(world, PATIENCE)
+    }
+
+    /// Hangs up after this long.
+    pub(crate) fn with_patience(world: &World, patience: Duration) -> anyhow::Result<Self> {
+        let http = reqwest::Client::builder().timeout(patience).build()?;
+        let url = world.system.url(Service::Payment).to_owned();
+        Ok(Self { http, url })
+    }
+
+    /// Asks exactly once.
+    pub(crate) async fn send(&self, key: &str, body: &Value) -> anyhow::Result<Answer> {
+        let request = self.http.post(format!("{}/payments", self.url));
+        let request = request.bearer_auth("demo-key-acme");
+        let request = request.header("idempotency-key", key).json(body);
+        Answer::read(request.send().await?).await
+    }
+
+    /// Asks with one key until the outcome is known.
+    pub(crate) async fn pay(&self, key: &str, body: &Value) -> anyhow::Result<Answer> {
+        let mut last = String::new();
+        for _ in 0..TRIES_MAX {
+            match self.send(key, body).await {
+                Ok(answer) if answer.status != 202 && !answer.is_retryable() => return Ok(answer),
+                Ok(answer) => last = answer.summary(),
+                Err(error) => last = format!("{error:#}"),
+            }
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+        bail!("no outcome for key {key}, last: {last}")
+    }
+
+    pub(crate) async fn payment(&self, id: Uuid) -> anyhow::Result<Value> {
+        let request = self.http.get(format!("{}/payments/{id}", self.url));
+        let answer = Answer::read(request.bearer_auth("demo-key-acme").send().await?).await?;
+        ensure!(answer.status == 200, "{}", answer.summary());
+        Ok(serde_json::from_str(&answer.body)?)
+    }
+}
+
+pub(crate) fn charge(amount: i64) -> Value {
+    json!({"amount": amount, "currency": "USD", "payment_method": "pm_card_ok"})
+}
+
+pub(crate) fn payment_id(answer: &Answer) -> anyhow::Result<Uuid> {
+    let body: Value = serde_json::from_str(&answer.body)?;
+    let id = body["payment_id"].as_str();
+    let id = id.with_context(|| format!("no payment in {}", answer.body))?;
+    Ok(id.parse()?)
+}
+
+/// Everything is settled, and the provider's books hold one charge for each of these and no other.
+pub(crate) async fn expect_charged_once(world: &World, payments: &[Uuid]) -> anyhow::Result<()> {
+    ensure!(!payments.is_empty(), "this would prove nothing");
+    world.expect_settled().await?;
+    let counts = psp::charges_per_order(&world.databases.psp, payments).await?;
+    for (payment, charges) in counts {
+        ensure!(charges == 1, "count(*) = {charges} for {payment}");
+    }
+    let all: i64 = sqlx::query_scalar("select count(*) from charges")
+        .fetch_one(&world.databases.psp)
+        .await?;
+    ensure!(all == payments.len() as i64, "{all} charges in all");
+    Ok(())
+}
