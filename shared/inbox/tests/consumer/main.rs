@@ -9,6 +9,7 @@
 
 mod crashes;
 mod effects;
+mod outages;
 mod rebalances;
 mod redelivery;
 mod retries;

@@ -19,6 +19,7 @@ const POLL: Duration = Duration::from_millis(20);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct World {
+    pub(crate) url: String,
     pub(crate) pool: PgPool,
     pub(crate) topic: Topic,
     pub(crate) group: String,
@@ -47,6 +48,7 @@ impl World {
         .await
         .unwrap();
         Self {
+            url,
             pool,
             topic: Topic::create().await,
             group: format!("inbox-{}", Uuid::new_v4()),
