@@ -11,7 +11,8 @@ use api_keys::Principal;
 use idempotency::store::{self as keys, Claim};
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse};
 use service_kit::crash;
-use sqlx::{PgConnection, PgPool};
+use service_kit::database::{self, STORE_TIMEOUT};
+use sqlx::{Connection as _, PgConnection, PgPool};
 use telemetry::Context;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -93,11 +94,17 @@ impl Ask {
 }
 
 impl Desk {
-    /// Claims the key and stores the attempt in one commit, or says why not.
+    /// Claims the key and stores the attempt in one commit, or says why not. Past the limit nothing
+    /// is known here: the key tells whoever asks again.
     pub async fn open(&self, ask: &Ask) -> sqlx::Result<Opened> {
+        database::within(STORE_TIMEOUT, self.try_open(ask)).await
+    }
+
+    async fn try_open(&self, ask: &Ask) -> sqlx::Result<Opened> {
         // Before the commit, so that no outcome can slip by.
         let wait = self.waiting.join(ask.id);
-        let mut tx = self.pool.begin().await?;
+        let mut connection = database::acquire(&self.pool).await?;
+        let mut tx = connection.begin().await?;
         let opened = self.claim(&mut tx, ask, wait).await;
         match &opened {
             Ok(Opened::New(_)) => {
@@ -149,7 +156,7 @@ impl Desk {
                 () = self.closing.cancelled() => {}
             }
             let is_last = Instant::now() >= deadline || self.closing.is_cancelled();
-            match self.look(ask).await {
+            match database::within(STORE_TIMEOUT, self.look(ask)).await {
                 Ok(Outcome::Settled(answer)) => return Ok(Outcome::Settled(answer)),
                 seen if is_last => return seen,
                 _ => {}
@@ -159,7 +166,7 @@ impl Desk {
 
     /// The payment first: it is settled in the commit that completes the key.
     async fn look(&self, ask: &Ask) -> sqlx::Result<Outcome> {
-        let mut connection = self.pool.acquire().await?;
+        let mut connection = database::acquire(&self.pool).await?;
         let payment = direct::find(&mut connection, &ask.principal.id, ask.id).await?;
         let payment = payment.ok_or(sqlx::Error::RowNotFound)?;
         if payment.is_open() {

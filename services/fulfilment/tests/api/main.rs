@@ -9,6 +9,7 @@
 
 mod atomicity;
 mod cancels;
+mod outage;
 mod redelivery;
 mod stock;
 mod topic;

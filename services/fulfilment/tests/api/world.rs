@@ -18,13 +18,14 @@ const EVENTUALLY: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
 pub(crate) struct World {
-    url: String,
+    pub(crate) url: String,
     pub(crate) pool: PgPool,
     pub(crate) topic: Topic,
     pub(crate) group: String,
 }
 
 pub(crate) struct Running {
+    pub(crate) port: u16,
     shutdown: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
 }
@@ -66,22 +67,33 @@ impl World {
 
     /// The whole service, as its `main` runs it, as a member of the group.
     pub(crate) async fn start(&self, group: &str) -> Running {
+        self.start_on(&self.url, group, &[]).await
+    }
+
+    /// The same, by another way to the database, and with more flags.
+    pub(crate) async fn start_on(&self, url: &str, group: &str, more: &[[&str; 2]]) -> Running {
         let flags = [
             ["fulfilment", "serve"],
             ["--listen", "127.0.0.1:0"],
-            ["--database-url", &self.url],
+            ["--database-url", url],
             ["--kafka-brokers", &self.topic.brokers],
             ["--kafka-topic", &self.topic.name],
             ["--kafka-group", group],
             ["--kafka-fetch-wait-max-ms", "50"],
         ];
-        let Command::Serve(config) = Program::parse_from(flags.as_flattened()).command else {
+        let flags = flags.iter().chain(more).flatten();
+        let Command::Serve(config) = Program::parse_from(flags).command else {
             unreachable!("it was told to serve");
         };
         let application = Application::build(config).await.unwrap();
+        let port = application.port().unwrap();
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(application.run_until(shutdown.clone()));
-        Running { shutdown, task }
+        Running {
+            port,
+            shutdown,
+            task,
+        }
     }
 
     /// What is available of a SKU, and what is reserved.

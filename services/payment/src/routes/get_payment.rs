@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
+use service_kit::database::{self, STORE_TIMEOUT};
 use uuid::Uuid;
 
 use crate::routes::refusal::{NotFound, Unauthenticated, Unavailable};
@@ -30,7 +31,10 @@ pub(super) async fn handle(
 ) -> Result<Json<PaymentView>, Error> {
     let principal = services.authenticator.principal(&headers).await?;
     let Path(id) = id.map_err(|_| Error::NotFound)?;
-    let mut connection = services.pool.acquire().await?;
-    let payment = direct::find(&mut connection, &principal.id, id).await?;
+    let payment = database::within(STORE_TIMEOUT, async {
+        let mut connection = database::acquire(&services.pool).await?;
+        direct::find(&mut connection, &principal.id, id).await
+    })
+    .await?;
     Ok(Json(payment.ok_or(Error::NotFound)?.into()))
 }

@@ -12,6 +12,7 @@ mod crashes;
 mod effects;
 mod losses;
 mod operator;
+mod outages;
 mod parking;
 mod rebalances;
 mod redelivery;

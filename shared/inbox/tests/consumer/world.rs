@@ -20,6 +20,7 @@ const POLL: Duration = Duration::from_millis(20);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct World {
+    pub(crate) url: String,
     pub(crate) pool: PgPool,
     pub(crate) topic: Topic,
     pub(crate) group: String,
@@ -48,6 +49,7 @@ impl World {
         .await
         .unwrap();
         Self {
+            url,
             pool,
             topic: Topic::create().await,
             group: format!("inbox-{}", Uuid::new_v4()),
