@@ -26,8 +26,8 @@ pub(crate) async fn list(connection: &mut PgConnection) -> sqlx::Result<Vec<Part
     .await
 }
 
-/// Adds the partition of a time. It is made aside and then attached, which locks nobody out but for
-/// the moment in which the default partition is found to have none of its rows.
+/// Adds the partition of a time to the table, which has to be locked: a writer that does not know of it
+/// yet would bring its row to the default partition, and be refused there.
 pub(crate) async fn add(
     connection: &mut PgConnection,
     from: DateTime<Utc>,

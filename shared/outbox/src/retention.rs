@@ -101,7 +101,11 @@ async fn begin(
     )
     .fetch_one(&mut *tx)
     .await?;
-    Ok(row.locked.then_some((tx, row.now)))
+    if !row.locked {
+        tx.rollback().await?;
+        return Ok(None);
+    }
+    Ok(Some((tx, row.now)))
 }
 
 /// False if it has to wait: somebody is busy with the table, or rows of that time are in the default
@@ -110,15 +114,15 @@ async fn add(pool: &PgPool, from: DateTime<Utc>, until: DateTime<Utc>) -> anyhow
     let Some((mut tx, _)) = begin(pool).await? else {
         return Ok(false);
     };
-    match partitions::add(&mut tx, from, until).await {
-        Ok(()) => tx.commit().await?,
-        Err(error) if is(&error, LOCK_NOT_AVAILABLE) || is(&error, CHECK_VIOLATION) => {
-            tracing::debug!(%from, %error, "a partition is not made now");
-            return Ok(false);
-        }
-        Err(error) => return Err(error).context("adding a partition to the outbox"),
-    }
-    Ok(true)
+    let added = async {
+        partitions::lock_table(&mut tx).await?;
+        partitions::add(&mut tx, from, until).await?;
+        Ok(true)
+    };
+    let added = added.await;
+    end(tx, added)
+        .await
+        .context("adding a partition to the outbox")
 }
 
 /// False if anything in it is unpublished, or if somebody is busy with the table.
@@ -137,12 +141,27 @@ async fn remove(pool: &PgPool, partition: &Partition) -> anyhow::Result<bool> {
             return Ok(false);
         }
         partitions::drop(&mut tx, name).await?;
-        tx.commit().await?;
         Ok(true)
     };
-    match removed.await {
-        Err(error) if is(&error, LOCK_NOT_AVAILABLE) => Ok(false),
-        removed => removed.with_context(|| format!("dropping the partition {name}")),
+    let removed = removed.await;
+    end(tx, removed)
+        .await
+        .with_context(|| format!("dropping the partition {name}"))
+}
+
+/// Commits what was done. What could not be done now is rolled back at once, not when the connection
+/// is used next: its locks are in everybody's way.
+async fn end(tx: Transaction<'static, Postgres>, done: sqlx::Result<bool>) -> sqlx::Result<bool> {
+    match done {
+        Ok(true) => tx.commit().await.map(|()| true),
+        Ok(false) => tx.rollback().await.map(|()| false),
+        Err(error) => {
+            tx.rollback().await?;
+            match is(&error, LOCK_NOT_AVAILABLE) || is(&error, CHECK_VIOLATION) {
+                true => Ok(false),
+                false => Err(error),
+            }
+        }
     }
 }
 

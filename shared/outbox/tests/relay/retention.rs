@@ -139,6 +139,40 @@ async fn somebody_who_is_writing_is_not_kept_waiting() {
 }
 
 #[tokio::test]
+async fn no_writer_is_refused_while_the_present_s_partition_is_made() {
+    let world = World::create().await;
+    // Planned once, as in a service that runs.
+    write_ten(&world, 0).await;
+    for round in 0..60 {
+        for name in partitions(&world).await {
+            let sql = match name.as_str() {
+                "outbox_default" => "truncate outbox_default".to_owned(),
+                other => format!("drop table {other}"),
+            };
+            sqlx::raw_sql(AssertSqlSafe(sql))
+                .execute(&world.pool)
+                .await
+                .unwrap();
+        }
+        let (maintained, (), ()) = tokio::join!(
+            maintain(&world.pool, RETENTION),
+            write_ten(&world, round),
+            write_ten(&world, round)
+        );
+        maintained.unwrap();
+        assert_eq!(count(&world, "outbox").await, 20);
+    }
+}
+
+/// Begins at another moment of the maintenance in each round.
+async fn write_ten(world: &World, round: u64) {
+    tokio::time::sleep(Duration::from_micros(200 * round)).await;
+    for _ in 0..10 {
+        world.write(&[event(Uuid::new_v4(), 1)]).await;
+    }
+}
+
+#[tokio::test]
 async fn one_replica_at_a_time_does_it_and_the_others_do_nothing() {
     let world = World::create().await;
     let rounds = (0..4).map(|_| maintain(&world.pool, RETENTION));
