@@ -16,6 +16,7 @@ use rdkafka::error::RDKafkaErrorCode;
 
 use crate::binaries::Binaries;
 use crate::supervisor::Supervisor;
+use apache::Apache;
 
 /// The name of the broker's process under its supervisor.
 pub const PROCESS_NAME: &str = "kafka";
@@ -64,6 +65,7 @@ pub struct Broker {
     brokers: String,
     is_ours: bool,
     is_embedded: bool,
+    apache: Option<Apache>,
 }
 
 impl Broker {
@@ -76,9 +78,13 @@ impl Broker {
         log_dir: &Path,
         topic: Option<&Topic>,
     ) -> anyhow::Result<Broker> {
+        let mut apache = None;
         let brokers = match kafka {
             Kafka::Embedded => embedded::start(supervisor, binaries, log_dir, topic).await?,
-            Kafka::Apache => apache::start(supervisor, log_dir).await?,
+            Kafka::Apache => {
+                let node = apache::start(supervisor, log_dir).await?;
+                apache.insert(node).brokers.clone()
+            }
             Kafka::Existing(brokers) => {
                 ping(brokers)
                     .await
@@ -90,6 +96,7 @@ impl Broker {
             is_ours: !matches!(kafka, Kafka::Existing(_)),
             is_embedded: is_embedded(&brokers).await?,
             brokers,
+            apache,
         };
         if let Some(topic) = topic {
             broker.create_topic(topic).await?;
@@ -144,6 +151,14 @@ impl Broker {
             None | Some(RDKafkaErrorCode::UnknownTopicOrPartition) => Ok(()),
             Some(code) => Err(anyhow!("cannot delete the topic {topic}: {code}")),
         }
+    }
+
+    /// Has an Apache Kafka of ours lose all its data, and come back with nothing but the topic.
+    pub async fn lose_data(&self, supervisor: &Supervisor, topic: &Topic) -> anyhow::Result<()> {
+        let apache = self.apache.as_ref();
+        let apache = apache.context("only an Apache Kafka of the lab can lose its data")?;
+        apache.lose_data(supervisor).await?;
+        self.create_topic(topic).await
     }
 
     /// Stops it, if it is ours; its files go with the supervisor.

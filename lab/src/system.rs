@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, Topic};
 use crate::postgres::{self, Cluster, database};
 use crate::service::Service;
 use crate::supervisor::Supervisor;
@@ -32,6 +32,7 @@ pub struct System {
     supervisor: Supervisor,
     cluster: Option<Cluster>,
     broker: Broker,
+    partitions: i32,
     /// The server that the databases are on.
     server: String,
     state_dir: StateDir,
@@ -98,6 +99,16 @@ impl System {
         self.supervisor.stop(name).await
     }
 
+    /// Has the broker lose all its data; the topic is made anew, empty. Only for an Apache Kafka that
+    /// the lab runs.
+    pub async fn lose_broker_data(&self) -> anyhow::Result<()> {
+        let topic = Topic {
+            name: self.endpoints.topic.clone(),
+            partitions: self.partitions,
+        };
+        self.broker.lose_data(&self.supervisor, &topic).await
+    }
+
     /// How often a process was restarted after it died.
     pub fn restarts(&self, name: &str) -> u32 {
         self.supervisor.restarts(name)
@@ -148,6 +159,7 @@ impl System {
             broker,
             server,
             state_dir,
+            partitions: _,
         } = self;
         drop(scribe);
         Endpoints::remove(&endpoints.state_dir);

@@ -7,12 +7,14 @@
     reason = "a test fails by panicking, also outside of its own function"
 )]
 
+mod broker_loss;
 mod cancels;
 mod crash_windows;
 mod direct_charges;
 mod duplicates;
 mod kills;
 mod outcomes;
+mod parking;
 mod payer;
 mod paying_again;
 mod provider_faults;

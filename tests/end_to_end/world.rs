@@ -76,6 +76,16 @@ impl World {
         answer.order_id()
     }
 
+    /// Places an order under an id of the caller's choice.
+    pub(crate) async fn put(&self, id: Uuid) -> anyhow::Result<()> {
+        let url = format!("{}/orders/{id}", self.system.url(Service::Order));
+        let put = reqwest::Client::new().put(url).bearer_auth("demo-key-acme");
+        let put = put.header("content-type", "application/json");
+        let answer = put.body(order_body(2)).send().await?;
+        ensure!(answer.status() == 201, "PUT answered {}", answer.status());
+        Ok(())
+    }
+
     /// An order that nobody can ship.
     pub(crate) async fn place_out_of_stock(&self) -> anyhow::Result<Uuid> {
         let body = order_body(1).replace("SKU-99", "SKU-nobody-has");

@@ -19,8 +19,18 @@ const HEAP: &str = "-Xmx512m";
 /// concurrent collector would take more CPU from the services than they ever give back.
 const FRUGAL: [&str; 2] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
 
-/// Starts Kafka on free ports and returns its bootstrap servers.
-pub(super) async fn start(supervisor: &Supervisor, log_dir: &Path) -> Result<String> {
+/// A node that runs under a supervisor.
+#[derive(Debug)]
+pub(super) struct Apache {
+    pub(super) brokers: String,
+    /// Formats its storage.
+    format: Spec,
+    data: PathBuf,
+    log: PathBuf,
+}
+
+/// Starts Kafka on free ports.
+pub(super) async fn start(supervisor: &Supervisor, log_dir: &Path) -> Result<Apache> {
     let java = binaries::in_path("java")
         .context("Apache Kafka needs Java 17 or later: `apt-get install default-jre-headless`")?;
     let jars = jars::directory().await?;
@@ -42,26 +52,46 @@ pub(super) async fn start(supervisor: &Supervisor, log_dir: &Path) -> Result<Str
             .args(["-cp".into(), jars.join("*").into_os_string()])
             .args([main_class])
     };
-    format_storage(program("kafka.tools.StorageTool"), &settings).await?;
-    let mut server = program("kafka.Kafka").args([&settings]);
-    server.files = Some(scratch);
-    supervisor.start(PROCESS_NAME, server, &[])?;
-
-    let brokers = format!("127.0.0.1:{port}");
-    readiness::wait(supervisor, PROCESS_NAME, &log, START_TIMEOUT, async || {
-        ping(&brokers).await
-    })
-    .await?;
-    Ok(brokers)
-}
-
-async fn format_storage(tool: Spec, settings: &PathBuf) -> Result<()> {
     // A cluster id is a UUID; so a node of another run can never take this one for its own.
     let id = uuid::Uuid::new_v4().to_string();
-    let tool = tool
-        .args(["format", "--standalone", "-t", id.as_str(), "-c"])
-        .args([settings]);
-    readiness::run_once("formatting Kafka's storage", &tool).await
+    let node = Apache {
+        brokers: format!("127.0.0.1:{port}"),
+        format: program("kafka.tools.StorageTool")
+            .args(["format", "--standalone", "-t", id.as_str(), "-c"])
+            .args([&settings]),
+        data: data_dir(&scratch),
+        log: log.clone(),
+    };
+    let mut server = program("kafka.Kafka").args([&settings]);
+    server.files = Some(scratch);
+    node.format().await?;
+    supervisor.start(PROCESS_NAME, server, &[])?;
+    node.wait_ready(supervisor).await?;
+    Ok(node)
+}
+
+impl Apache {
+    /// The node comes back as new: no topic, no message, no offset.
+    pub(super) async fn lose_data(&self, supervisor: &Supervisor) -> Result<()> {
+        supervisor.stop(PROCESS_NAME).await?;
+        std::fs::remove_dir_all(&self.data).context("cannot remove Kafka's data")?;
+        self.format().await?;
+        supervisor.start_again(PROCESS_NAME)?;
+        self.wait_ready(supervisor).await
+    }
+
+    async fn format(&self) -> Result<()> {
+        readiness::run_once("formatting Kafka's storage", &self.format).await
+    }
+
+    async fn wait_ready(&self, supervisor: &Supervisor) -> Result<()> {
+        let answers = async || ping(&self.brokers).await;
+        readiness::wait(supervisor, PROCESS_NAME, &self.log, START_TIMEOUT, answers).await
+    }
+}
+
+fn data_dir(scratch: &Scratch) -> PathBuf {
+    scratch.path().join("data")
 }
 
 fn server_properties(scratch: &Scratch, port: u16, controller_port: u16) -> String {
@@ -87,7 +117,7 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 ",
-        scratch.path().join("data").display()
+        data_dir(scratch).display()
     )
 }
 

@@ -78,6 +78,7 @@ pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
         supervisor,
         cluster,
         broker,
+        partitions: options.partitions,
         server,
         state_dir,
     })
