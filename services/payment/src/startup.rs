@@ -190,13 +190,19 @@ async fn reap_keys(
             () = tokio::time::sleep(interval) => {}
             () = shutdown.cancelled() => return Ok(()),
         }
-        let reaped = async {
-            let mut connection = pool.acquire().await?;
-            idempotency::store::reap(&mut connection, REAPER_BATCH_MAX).await
-        };
         // A failure is no reason to stop: the records wait, and the next round finds them.
-        if let Err(error) = reaped.await {
+        if let Err(error) = reap_all(&pool).await {
             tracing::warn!(%error, "reaping expired keys failed");
+        }
+    }
+}
+
+async fn reap_all(pool: &PgPool) -> sqlx::Result<()> {
+    loop {
+        let mut connection = pool.acquire().await?;
+        let reaped = idempotency::store::reap(&mut connection, REAPER_BATCH_MAX).await?;
+        if reaped < REAPER_BATCH_MAX as u64 {
+            return Ok(());
         }
     }
 }
