@@ -80,7 +80,7 @@ pub enum Opened {
 pub enum Outcome {
     Settled(StoredResponse),
     /// It takes longer.
-    Open(Payment),
+    Open(Box<Payment>),
 }
 
 impl Ask {
@@ -170,7 +170,7 @@ impl Desk {
         let payment = direct::find(&mut connection, &ask.principal.id, ask.id).await?;
         let payment = payment.ok_or(sqlx::Error::RowNotFound)?;
         if payment.is_open() {
-            return Ok(Outcome::Open(payment));
+            return Ok(Outcome::Open(Box::new(payment)));
         }
         let found = keys::find(&mut connection, ask.scope(), &ask.fingerprint).await?;
         Ok(Outcome::Settled(match found {

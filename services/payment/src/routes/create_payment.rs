@@ -135,7 +135,7 @@ async fn outcome(services: &Services, ask: &Ask, wait: Wait) -> Result<Response,
                     error::RETRY_AFTER.as_secs().to_string(),
                 ),
             ];
-            let receipt = Json(Receipt::from(&payment));
+            let receipt = Json(Receipt::from(&*payment));
             (StatusCode::ACCEPTED, headers, receipt).into_response()
         }
     };

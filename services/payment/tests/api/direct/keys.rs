@@ -3,9 +3,10 @@
 use serde_json::json;
 
 use super::{NO_WAIT, charge_what_is_due, stored};
+use crate::application::start;
 use crate::front::{ACME, Front, GLOBEX, charge, charge_with};
 use crate::provider::{answers, call_count, calls, captures, declined, expected_call};
-use crate::world::World;
+use crate::world::{LONG, World, eventually};
 
 const EXPIRE: &str = "update idempotency_keys set created_at = created_at - interval '1 year',
                       expires_at = expires_at - interval '1 year'";
@@ -151,6 +152,26 @@ async fn past_the_window_a_key_is_free_again() {
     let second = front.caller.post("k-1", &other).await;
     assert_ne!(second.expect(202).payment_id(), first);
     assert_eq!(stored(&world).await, [1, 2, 0, 0]);
+}
+
+#[tokio::test]
+async fn the_service_reaps_keys_that_have_expired_and_none_in_flight() {
+    let world = World::create().await;
+    captures(&world.psp).await;
+    let front = Front::open(&world, NO_WAIT).await;
+    front.caller.post("k-settled", &charge()).await.expect(202);
+    assert_eq!(charge_what_is_due(&world).await, 1);
+    front.caller.post("k-open", &charge()).await.expect(202);
+    // In hand, for longer than this test takes.
+    let in_hand = world.stepper(LONG).call().await;
+    world.execute(EXPIRE).await;
+    let running = start(&world, &["--reaper-interval-ms", "10"]).await;
+    let keys = "select count(*) from idempotency_keys";
+    eventually("a key is gone", async || world.count(keys).await == 1).await;
+    assert_eq!(world.record(&in_hand).await.unwrap(), 1);
+    let replay = front.caller.post("k-open", &charge()).await;
+    assert!(replay.expect(201).is_replay());
+    running.shutdown.cancel();
 }
 
 #[tokio::test]
