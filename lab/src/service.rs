@@ -54,7 +54,10 @@ impl Service {
     /// Whether `migrate --demo-data` is understood: principals in order and payment, stock in
     /// fulfilment.
     pub fn has_demo_data(self) -> bool {
-        self != Service::Psp
+        matches!(
+            self,
+            Service::Order | Service::Payment | Service::Fulfilment
+        )
     }
 
     /// Whether the service reads and writes the topic. The provider is outside of it.
