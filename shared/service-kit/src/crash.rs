@@ -1,4 +1,4 @@
-//! Named points between two durable steps, where a test can have the process killed.
+//! Named points between two durable steps, where a test can have the process killed or paused.
 //!
 //! Only with the feature `crash-points`. Then `CRASH_POINTS=name[:hits][,…]` arms points at start,
 //! and `POST /admin/crash-points` arms them in a running process. An armed point kills the process
@@ -8,10 +8,10 @@
 use std::future::Future;
 use std::time::Duration;
 
-/// How long [`during`] lets the work go on before it kills, so that a request has left the process.
+/// How long [`during`] lets the work go on before it fires, so that a request has left the process.
 pub const IN_FLIGHT_MS: u64 = 50;
 
-/// The process dies here if the point is armed. Free when the feature is off.
+/// The process dies or pauses here if the point is armed. Free when the feature is off.
 #[inline]
 pub fn point(name: &'static str) {
     #[cfg(feature = "crash-points")]
