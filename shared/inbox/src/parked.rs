@@ -139,7 +139,7 @@ pub(crate) async fn add(
     Ok(added.rows_affected() == 1)
 }
 
-/// One parked message, whatever group it is of.
+/// One parked message of the group.
 pub(crate) async fn find(
     connection: &mut PgConnection,
     group: &str,

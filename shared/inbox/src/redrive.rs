@@ -181,16 +181,16 @@ impl<H: Handler> Work<H> {
         let Some(delivery) = self.open(message)? else {
             return Ok(false);
         };
-        let mut attempt = tx.begin().await?;
+        let mut savepoint = tx.begin().await?;
         let id = delivery.envelope.id;
-        if !ledger::record_one(&mut attempt, &self.settings.group, id).await? {
+        if !ledger::record_one(&mut savepoint, &self.settings.group, id).await? {
             return Ok(false);
         }
-        let handled = self.handle(&mut attempt, &[&delivery]).await;
+        let handled = self.handle(&mut savepoint, &[&delivery]).await;
         match handled {
-            Ok(()) => attempt.commit().await?,
+            Ok(()) => savepoint.commit().await?,
             Err(fault) => {
-                attempt.rollback().await?;
+                savepoint.rollback().await?;
                 return Err(fault);
             }
         }

@@ -227,7 +227,7 @@ impl<H: Handler> Work<H> {
 
 /// Tells the metrics how many messages are parked. Nothing depends on it.
 pub(crate) async fn measure_parked(pool: &PgPool) {
-    let count = async { parked::count(&mut *database::acquire(&pool).await?).await };
+    let count = async { parked::count(&mut *database::acquire(pool).await?).await };
     match count.await {
         Ok(count) => metrics::gauge!(metric::INBOX_PARKED_NOW).set(count as f64),
         Err(error) => tracing::debug!(%error, "parked messages not counted"),
