@@ -59,8 +59,8 @@ pub(crate) async fn has_unpublished(
         .await
 }
 
-/// Keeps everybody away from the table until the transaction ends; for an instant, to take a
-/// partition out.
+/// Keeps everybody away from the table until the transaction ends; for an instant, to put a
+/// partition in or take one out.
 pub(crate) async fn lock_table(connection: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::query!("lock table only outbox in access exclusive mode")
         .execute(connection)

@@ -16,7 +16,7 @@ const PAGES_MAX: usize = 512;
 /// Many statements, each of bounded work, but one commit: a relay that saw half of it might send a
 /// later event of an order before an earlier one.
 pub async fn republish(pool: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u64> {
-    let mut connection = database::acquire(&pool)
+    let mut connection = database::acquire(pool)
         .await
         .context("beginning to republish")?;
     let mut tx = connection.begin().await.context("beginning to republish")?;
