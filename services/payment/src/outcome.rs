@@ -2,8 +2,9 @@
 //! a refund for what will not ship, the answer to whoever asked for a direct charge.
 
 use anyhow::Context as _;
-use events::{Envelope, Line, Origin, PaymentCaptured, PaymentDeclined, PaymentRefunded};
-use events::{Event, PaymentVoided};
+use events::{
+    Envelope, Event, Line, Origin, PaymentCaptured, PaymentDeclined, PaymentRefunded, PaymentVoided,
+};
 use idempotency::{Key, Scope, store as keys};
 use money::Currency;
 use sqlx::PgConnection;

@@ -62,12 +62,12 @@ struct Entry {
 }
 
 #[derive(Deserialize)]
-struct Refusal {
-    error: RefusalReason,
+struct Decline {
+    error: DeclineReason,
 }
 
 #[derive(Deserialize)]
-struct RefusalReason {
+struct DeclineReason {
     code: String,
 }
 
@@ -93,9 +93,9 @@ pub fn of_charge(reply: &Reply) -> Answer {
             Ok(charge) => reply.unknown_because(format!("a charge that is {}", charge.status)),
             Err(unknown) => unknown,
         },
-        402 => match reply.parse::<Refusal>() {
-            Ok(refusal) => Answer::Declined {
-                code: refusal.error.code,
+        402 => match reply.parse::<Decline>() {
+            Ok(decline) => Answer::Declined {
+                code: decline.error.code,
             },
             Err(unknown) => unknown,
         },

@@ -60,7 +60,7 @@ pub fn next(status: Status, answer: &Answer) -> Option<Status> {
         (_, Answer::Declined { .. }) => Some(Status::Declined),
         (_, Answer::Cancelled) => Some(Status::Voided),
         (Status::Pending, Answer::Unknown { .. } | Answer::Absent) => Some(Status::Unknown),
-        // Of refunds, which have a table of their own.
+        // As unknown as before; or about a refund, and those have a table of their own.
         (_, Answer::Unknown { .. } | Answer::Absent | Answer::Refunded { .. }) => None,
     }
 }

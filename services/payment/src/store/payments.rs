@@ -7,9 +7,9 @@ use uuid::Uuid;
 use crate::domain::{Errand, Status};
 use crate::store::lease::{Leased, Postponement, Terms};
 
-/// Leases attempts of this status that are due, the longest due first. `skip locked`: chargers side by side take
-/// different rows instead of queueing for the same one. An attempt that somebody had in hand before
-/// and never settled is `unknown` from here on.
+/// Leases attempts of this status that are due, the longest due first. `skip locked`: chargers side
+/// by side take different rows instead of queueing for the same one. An attempt that somebody had in
+/// hand before and never settled is `unknown` from here on.
 pub async fn lease_due(
     connection: &mut PgConnection,
     status: Status,

@@ -73,8 +73,8 @@ pub async fn find(
     Ok(row.map(|row| stored(row.is_burnt, row.fingerprint, row.status, row.body)))
 }
 
-/// Claims the keys, moves the money and keeps the answers in one statement and so in one commit: whatever
-/// dies, each entry is there as a whole or not at all. Keys within a batch must differ.
+/// Claims the keys, moves the money and keeps the answers in one statement and so in one commit:
+/// whatever dies, each entry is there as a whole or not at all. Keys within a batch must differ.
 ///
 /// The lookup of an existing answer is lateral with a limit, so that it is planned as one probe of
 /// the primary key per entry. A plain join may be planned as a scan while the table is young, and
