@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::service::Service;
 
-/// Services with a consumer and an outbox, in the order in which an order passes them.
+/// Services with both a consumer and an outbox, in the order in which an order passes them.
 pub const SERVICES: [Service; 3] = [Service::Order, Service::Payment, Service::Fulfilment];
 
 /// A redrive or a republication may have much to do.

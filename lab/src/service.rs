@@ -60,7 +60,7 @@ impl Service {
         )
     }
 
-    /// Whether the service reads and writes the topic. The provider is outside of it.
+    /// Whether the service takes part in the topic. The provider is outside of it.
     pub fn uses_kafka(self) -> bool {
         self != Service::Psp
     }
