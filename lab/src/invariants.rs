@@ -38,7 +38,7 @@ impl Databases {
     }
 }
 
-/// A broken invariant, by its name in the design, with what was seen.
+/// A broken invariant, by its name in ARCHITECTURE.md, with what was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub invariant: &'static str,

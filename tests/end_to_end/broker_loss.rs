@@ -1,4 +1,4 @@
-//! Kafka loses everything it had (S6).
+//! Kafka loses everything it had.
 
 use std::time::Duration;
 

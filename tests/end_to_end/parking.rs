@@ -1,4 +1,4 @@
-//! A message that cannot be processed holds up its own order, and nobody else's (S5).
+//! A message that cannot be processed holds up its own order, and nobody else's.
 
 use std::time::Duration;
 

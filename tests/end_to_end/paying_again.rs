@@ -1,4 +1,4 @@
-//! A declined customer pays with another card (P8).
+//! A declined customer pays with another card.
 
 use std::time::Duration;
 

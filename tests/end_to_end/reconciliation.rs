@@ -1,4 +1,4 @@
-//! The provider's books against ours, on the whole system (P5).
+//! The provider's books against ours, on the whole system.
 
 use lab::client::psp::Fault;
 use lab::service::Service;

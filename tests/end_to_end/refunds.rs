@@ -1,4 +1,4 @@
-//! Orders that were paid and do not ship: the money goes back, once (C2).
+//! Orders that were paid and do not ship: the money goes back, once.
 
 use lab::client::psp::Fault;
 use lab::service::Service;

@@ -1,5 +1,5 @@
 //! The classic incident: the provider takes half a minute, everybody in front of it less, and all of
-//! them retry, while a spike of other orders comes in (P6).
+//! them retry, while a spike of other orders comes in.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Outcomes that the provider never told (P2, P4).
+//! Outcomes that the provider never told.
 
 use std::time::Duration;
 
