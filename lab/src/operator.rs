@@ -8,8 +8,15 @@ use serde_json::Value;
 
 use crate::service::Service;
 
-/// Services with both a consumer and an outbox, in the order in which an order passes them.
-pub const SERVICES: [Service; 3] = [Service::Order, Service::Payment, Service::Fulfilment];
+/// Services that announce something, in the order in which an order passes them.
+pub const PUBLISHERS: [Service; 3] = [Service::Order, Service::Payment, Service::Fulfilment];
+/// Services that consume, and so may have parked something.
+pub const CONSUMERS: [Service; 4] = [
+    Service::Order,
+    Service::Payment,
+    Service::Fulfilment,
+    Service::Receipt,
+];
 
 /// A redrive or a republication may have much to do.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
@@ -60,9 +67,9 @@ fn said(text: &str) -> String {
     detail.unwrap_or(text).to_owned()
 }
 
-/// For clap: one of [`SERVICES`] by its name.
+/// For clap: one of [`CONSUMERS`] by its name.
 pub fn parse_service(name: &str) -> Result<Service, String> {
-    let found = SERVICES.into_iter().find(|service| service.name() == name);
+    let found = CONSUMERS.into_iter().find(|service| service.name() == name);
     found.ok_or_else(|| "expected `order`, `payment` or `fulfilment`".to_owned())
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::operator::{Operator, SERVICES, parse_service};
+use crate::operator::{CONSUMERS, Operator, parse_service};
 use crate::service::Service;
 use crate::system::Endpoints;
 
@@ -24,7 +24,7 @@ const PAGE_ROWS: u32 = 200;
 pub struct Args {
     #[command(subcommand)]
     action: Action,
-    /// Only this service: order, payment or fulfilment. Ids are a service's own.
+    /// Only this service: order, payment, fulfilment or receipt. Ids are a service's own.
     #[arg(long, value_parser = parse_service, global = true)]
     service: Option<Service>,
     /// Print JSON.
@@ -82,7 +82,7 @@ struct Desk {
 impl Desk {
     fn services(&self) -> impl Iterator<Item = Service> {
         let only = self.service;
-        let all = SERVICES.into_iter();
+        let all = CONSUMERS.into_iter();
         all.filter(move |service| only.is_none_or(|only| only == *service))
     }
 

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::operator::{Operator, SERVICES, parse_service};
+use crate::operator::{Operator, PUBLISHERS, parse_service};
 use crate::service::Service;
 use crate::system::Endpoints;
 
@@ -48,7 +48,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Since::At(time) => time,
     };
     let mut counts = serde_json::Map::new();
-    for service in SERVICES {
+    for service in PUBLISHERS {
         if args.service.is_some_and(|only| only != service) {
             continue;
         }

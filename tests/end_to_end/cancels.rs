@@ -69,7 +69,7 @@ async fn an_order_cancelled_while_its_outcome_is_unknown_is_settled_under_its_ow
     world.set_fault(fault("after_charge", "hang", None)).await?;
     let charged = world.place().await?;
     // The second never reaches the books.
-    wait_for_charge(&world, charged).await?;
+    world.wait_for_charge(charged).await?;
     world
         .set_fault(fault("before_charge", "hang", None))
         .await?;
@@ -85,16 +85,6 @@ async fn an_order_cancelled_while_its_outcome_is_unknown_is_settled_under_its_ow
     assert_eq!(books, expected, "{end}");
     world.expect_settled().await?;
     world.stop().await
-}
-
-async fn wait_for_charge(world: &World, order: Uuid) -> anyhow::Result<()> {
-    let wait = async {
-        while world.books(order).await?.0 == 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        anyhow::Ok(())
-    };
-    tokio::time::timeout(Duration::from_secs(30), wait).await?
 }
 
 #[tokio::test]

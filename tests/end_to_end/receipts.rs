@@ -14,7 +14,10 @@ use crate::world::{World, options};
 
 /// Status and tries of an order's receipt, by the service's own route.
 async fn receipt(world: &World, order: Uuid) -> anyhow::Result<(String, i64)> {
-    let url = format!("{}/receipts/{order}", world.system.url(Service::Receipt));
+    let url = format!(
+        "{}/admin/receipts/{order}",
+        world.system.url(Service::Receipt)
+    );
     let answer = reqwest::get(url).await?.error_for_status()?;
     let entry: serde_json::Value = answer.json().await?;
     let status = entry["status"].as_str().unwrap_or_default().to_owned();

@@ -83,9 +83,7 @@ async fn an_unknown_outcome_is_settled_from_the_books_while_the_provider_answers
     world.set_fault(fault).await?;
     let orders = world.place_many(3).await?;
     for order in &orders {
-        while world.books(*order).await?.0 == 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
+        world.wait_for_charge(*order).await?;
     }
     let report = sweep(&world).await?;
     assert_eq!(report["settled"], 3, "{report:#}");

@@ -148,6 +148,18 @@ impl World {
         Ok(counts.fetch_one(&self.databases.psp).await?)
     }
 
+    /// Waits until the provider has charged the order, whether anybody knows or not.
+    pub(crate) async fn wait_for_charge(&self, id: Uuid) -> anyhow::Result<()> {
+        let wait = async {
+            while self.books(id).await?.0 == 0 {
+                tokio::time::sleep(POLL).await;
+            }
+            anyhow::Ok(())
+        };
+        let charged = tokio::time::timeout(SETTLE_TIMEOUT, wait).await;
+        charged.with_context(|| format!("order {id} was never charged"))?
+    }
+
     /// Arms a crash point in a running service.
     pub(crate) async fn arm(&self, service: Service, point: &str) -> anyhow::Result<()> {
         self.arm_to(service, point, "kill").await

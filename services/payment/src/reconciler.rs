@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::Utc;
-use service_kit::crash;
+use service_kit::{crash, database};
 use sqlx::PgPool;
 use thiserror::Error;
 use tokio::sync::Notify;
@@ -23,6 +23,8 @@ use crate::store::reconciliations::{self, Report};
 use crate::waiting::Waiting;
 use page::Range;
 
+/// Longest time that a page, or the report's beginning or end, may take at the store.
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Charges compared in one transaction.
 const PAGE_ROWS: u32 = 500;
 /// Bits of a version 7 UUID behind its milliseconds.
@@ -97,23 +99,31 @@ impl Reconciler {
         let mut guard = self.pool.acquire().await.context("connecting")?;
         // Its session holds the lock: closed, not returned, and so free whatever happens here.
         guard.close_on_drop();
-        let locked = reconciliations::try_lock(&mut guard).await;
-        if !locked.context("locking")? {
+        let locked = database::within(STEP_TIMEOUT, reconciliations::try_lock(&mut guard));
+        if !locked.await.context("locking")? {
             return Err(Error::Busy);
         }
         let swept = self.sweep_alone(trigger).await;
-        reconciliations::unlock(&mut guard)
+        database::within(STEP_TIMEOUT, reconciliations::unlock(&mut guard))
             .await
             .context("unlocking")?;
         Ok(swept?)
     }
 
     async fn sweep_alone(&self, trigger: Trigger) -> anyhow::Result<Report> {
-        let id = reconciliations::begin(&self.pool, trigger.name())
+        let begin = async {
+            let mut connection = database::acquire(&self.pool).await?;
+            reconciliations::begin(&mut connection, trigger.name()).await
+        };
+        let id = database::within(STEP_TIMEOUT, begin)
             .await
             .context("beginning a report")?;
         self.walk(id, trigger.start(self.lookback)).await?;
-        reconciliations::finish(&self.pool, id)
+        let finish = async {
+            let mut connection = database::acquire(&self.pool).await?;
+            reconciliations::finish(&mut connection, id).await
+        };
+        database::within(STEP_TIMEOUT, finish)
             .await
             .context("finishing the report")
     }
@@ -128,7 +138,8 @@ impl Reconciler {
                 last: page.next.as_deref(),
                 after: &after,
             };
-            room = self.compare(report, range, &page.data, room).await?;
+            let compare = self.compare(report, range, &page.data, room);
+            room = database::within(STEP_TIMEOUT, compare).await?;
             crash::point("reconcile.page_committed");
             match page.next {
                 Some(next) => after = next,

@@ -11,6 +11,6 @@ pub use error::Error;
 
 pub fn table(pool: PgPool) -> Router {
     Router::new()
-        .route("/receipts/{order_id}", get(get_receipt::handle))
+        .route("/admin/receipts/{order_id}", get(get_receipt::handle))
         .with_state(pool)
 }

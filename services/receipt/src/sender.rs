@@ -29,7 +29,8 @@ const DATABASE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Pause after the database could not be asked.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 /// What the log says of a mail whose last allowed try ended without a word.
-const GIVEN_UP: &str = "the sender was lost after it may have sent the mail, twice";
+const GIVEN_UP: &str =
+    "the sender was lost after it may have sent the mail, as often as is allowed";
 
 /// An outcome on its way to the database. The permit keeps the mail counted as in flight, and the
 /// span open, until it is recorded.

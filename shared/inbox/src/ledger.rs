@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 /// Most rows that one [`reap`] deletes.
@@ -102,7 +102,7 @@ pub(crate) async fn forget_one(
 
 /// Forgets messages that were processed longer ago than this, the oldest first, at most
 /// [`REAP_ROWS_MAX`]; returns how many. Several reapers at once step around each other's rows.
-pub async fn reap(pool: &PgPool, older_than: Duration) -> sqlx::Result<u64> {
+pub async fn reap(connection: &mut PgConnection, older_than: Duration) -> sqlx::Result<u64> {
     let deleted = sqlx::query!(
         "delete from processed_messages where ctid = any(array(
             select ctid from processed_messages
@@ -111,7 +111,7 @@ pub async fn reap(pool: &PgPool, older_than: Duration) -> sqlx::Result<u64> {
         older_than.as_secs_f64(),
         REAP_ROWS_MAX
     )
-    .execute(pool)
+    .execute(connection)
     .await?;
     Ok(deleted.rows_affected())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use service_kit::{Step, Swept, retention};
+use service_kit::{Step, Swept, database, retention};
 use sqlx::PgPool;
 
 use crate::{ledger, work};
@@ -19,7 +19,8 @@ pub fn sweep(
         let pool = pool.clone();
         Box::pin(async move {
             work::measure_parked(&pool).await;
-            let removed = ledger::reap(&pool, older_than).await?;
+            let mut connection = database::acquire(&pool).await?;
+            let removed = ledger::reap(&mut connection, older_than).await?;
             Ok(Swept::batch(removed, ledger::REAP_ROWS_MAX))
         })
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::anyhow;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
@@ -14,6 +15,8 @@ use sqlx::PgPool;
 
 use crate::{Wake, republish};
 
+/// Longest time that marking rows may take, however many there are: below what the lab waits.
+const REPUBLISH_TIMEOUT: Duration = Duration::from_secs(300);
 /// How soon to ask again when the database is away.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -42,7 +45,9 @@ async fn handle(
     let Json(Request { since }) = request.map_err(|error| {
         Problem::new(StatusCode::BAD_REQUEST, "invalid_body", error.body_text())
     })?;
-    let republished = republish(&pool, since).await.map_err(|error| {
+    let republished = tokio::time::timeout(REPUBLISH_TIMEOUT, republish(&pool, since)).await;
+    let republished = republished.unwrap_or_else(|_| Err(anyhow!("it took too long")));
+    let republished = republished.map_err(|error| {
         let error = format!("{error:#}");
         tracing::warn!(error, "republishing failed, nothing was changed");
         Problem::unavailable(RETRY_AFTER)

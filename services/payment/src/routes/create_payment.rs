@@ -1,7 +1,5 @@
 //! `POST /payments`: a direct charge, once per key.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -26,9 +24,6 @@ use crate::waiting::Wait;
 
 /// How often a request whose key expired, or was reaped, between two looks is run again.
 const ROUNDS_MAX: u8 = 3;
-/// Longest time that a request may be at the store, whatever the database does: past it the outcome
-/// is unknown, and asking again will tell. Longer than a lock and a statement may take.
-const STORE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Takes money, once per key.
 #[utoipa::path(
@@ -85,7 +80,7 @@ pub(super) async fn handle(
 ) -> Result<Response, Error> {
     let ask = understand(&services, &headers, body).await?;
     for _ in 0..ROUNDS_MAX {
-        let opened = bounded(services.desk.open(&ask)).await?;
+        let opened = services.desk.open(&ask).await?;
         count(&opened);
         let response = match opened {
             Opened::New(wait) => outcome(&services, &ask, wait).await?,
@@ -104,7 +99,7 @@ pub(super) async fn handle(
 }
 
 async fn understand(services: &Services, headers: &HeaderMap, body: Body) -> Result<Ask, Error> {
-    let principal = bounded(services.authenticator.principal(headers)).await?;
+    let principal = services.authenticator.principal(headers).await?;
     let key = http::key(headers)?;
     let body = body::read_json(headers, body).await?;
     let content_hash = ContentHash::of(&body);
@@ -123,9 +118,7 @@ async fn understand(services: &Services, headers: &HeaderMap, body: Body) -> Res
 
 /// What the first caller is told: the outcome, or that it takes longer. The latter is not stored.
 async fn outcome(services: &Services, ask: &Ask, wait: Wait) -> Result<Response, Error> {
-    let limit = services.desk.wait + STORE_TIMEOUT;
-    let waited = tokio::time::timeout(limit, services.desk.outcome(ask, wait)).await;
-    let mut response = match waited.unwrap_or(Err(sqlx::Error::PoolTimedOut))? {
+    let mut response = match services.desk.outcome(ask, wait).await? {
         Outcome::Settled(answer) => http::response(answer),
         Outcome::Open(payment) => {
             let headers = [
@@ -143,14 +136,6 @@ async fn outcome(services: &Services, ask: &Ask, wait: Wait) -> Result<Response,
     let about = SpanAttribute("order.id", ask.id.to_string());
     response.extensions_mut().insert(about);
     Ok(response)
-}
-
-/// Gives the work at the store up when it takes too long.
-async fn bounded<T, E: Into<Error>>(work: impl Future<Output = Result<T, E>>) -> Result<T, Error> {
-    match tokio::time::timeout(STORE_TIMEOUT, work).await {
-        Ok(done) => done.map_err(Into::into),
-        Err(_) => Err(Error::Store(sqlx::Error::PoolTimedOut)),
-    }
 }
 
 fn count(opened: &Opened) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::books::{Attempt, OurRefund};
@@ -61,12 +61,12 @@ pub async fn unlock(connection: &mut PgConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-pub async fn begin(pool: &PgPool, trigger: &str) -> sqlx::Result<i64> {
+pub async fn begin(connection: &mut PgConnection, trigger: &str) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         "insert into reconciliations (trigger) values ($1) returning id",
         trigger
     )
-    .fetch_one(pool)
+    .fetch_one(connection)
     .await
 }
 
@@ -94,7 +94,7 @@ pub async fn add(connection: &mut PgConnection, id: i64, tally: &Tally) -> sqlx:
     Ok(())
 }
 
-pub async fn finish(pool: &PgPool, id: i64) -> sqlx::Result<Report> {
+pub async fn finish(connection: &mut PgConnection, id: i64) -> sqlx::Result<Report> {
     sqlx::query_as!(
         Report,
         "update reconciliations set finished_at = now() where id = $1
@@ -102,7 +102,7 @@ pub async fn finish(pool: &PgPool, id: i64) -> sqlx::Result<Report> {
                    refunds_settled, refunds_opened, differing, differences",
         id
     )
-    .fetch_one(pool)
+    .fetch_one(connection)
     .await
 }
 

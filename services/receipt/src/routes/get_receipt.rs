@@ -1,8 +1,8 @@
-//! `GET /receipts/{order_id}`: what became of an order's receipt.
+//! `GET /admin/receipts/{order_id}`: what became of an order's receipt.
 
 use axum::Json;
 use axum::extract::{Path, State};
-use service_kit::database;
+use service_kit::database::{self, STORE_TIMEOUT};
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -15,7 +15,9 @@ pub(super) async fn handle(
 ) -> Result<Json<Entry>, Error> {
     // What is no id names nothing.
     let order_id: Uuid = order_id.parse().map_err(|_| Error::NotFound)?;
-    let mut connection = database::acquire(&pool).await?;
-    let entry = receipts::of_order(&mut connection, order_id).await?;
-    entry.map(Json).ok_or(Error::NotFound)
+    let entry = database::within(STORE_TIMEOUT, async {
+        let mut connection = database::acquire(&pool).await?;
+        receipts::of_order(&mut connection, order_id).await
+    });
+    entry.await?.map(Json).ok_or(Error::NotFound)
 }

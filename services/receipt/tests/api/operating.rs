@@ -68,7 +68,7 @@ async fn an_operator_can_ask_what_became_of_a_receipt() {
     world.misbehave(Action::RefuseContent(550), 1);
     let order = world.log_new().await;
     let running = start(&world, &[]).await;
-    let url = |id: &str| format!("http://127.0.0.1:{}/receipts/{id}", running.port);
+    let url = |id: &str| format!("http://127.0.0.1:{}/admin/receipts/{id}", running.port);
     let ask = async || -> Value {
         let answer = reqwest::get(url(&order.to_string())).await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK);
