@@ -1,5 +1,5 @@
 -- Direct charges: asked for over HTTP instead of by an order. They are attempts like all others (the
--- payment's own id stands in `order_id`), charged by the same charger under the same kind of key;
+-- payment's own id stands in `order_id`, with attempt 0, which no order has), charged by the same charger under the same kind of key;
 -- only what follows differs: their outcome completes the caller's idempotency key in the same
 -- commit, and no event is announced.
 alter table payments

@@ -11,6 +11,7 @@ async fn start() -> anyhow::Result<World> {
     let mut options = options();
     for (name, value) in [
         ("RECONCILE_GRACE_SECONDS", "0"),
+        ("RECONCILE_UNHEARD_GRACE_SECONDS", "0"),
         ("RECONCILE_INTERVAL_SECONDS", "0"),
     ] {
         let setting = (name.to_owned(), value.to_owned());
@@ -26,8 +27,9 @@ async fn sweep(world: &World) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&answer.text().await?)?)
 }
 
-/// A charge that somebody made at the provider without us.
-async fn charge_by_hand(world: &World, reference: Uuid, key: &str) -> anyhow::Result<()> {
+/// A charge that somebody made at the provider in our name, without us.
+async fn charge_by_hand(world: &World, reference: Uuid) -> anyhow::Result<()> {
+    let key = format!("pay:{reference}:1");
     let url = format!("{}/v1/charges", world.system.url(Service::Psp));
     let body = json!({
         "reference": reference, "amount": 700, "currency": "USD", "payment_method": "pm_card_ok",
@@ -57,7 +59,7 @@ async fn an_orphan_charge_goes_back_once_however_often_the_books_are_compared() 
 {
     let world = start().await?;
     let stranger = Uuid::new_v4();
-    charge_by_hand(&world, stranger, "by-hand").await?;
+    charge_by_hand(&world, stranger).await?;
     for _ in 0..3 {
         sweep(&world).await?;
     }
@@ -95,7 +97,7 @@ async fn an_unknown_outcome_is_settled_from_the_books_while_the_provider_answers
 async fn kill_at(point: &str) -> anyhow::Result<()> {
     let world = start().await?;
     let stranger = Uuid::new_v4();
-    charge_by_hand(&world, stranger, "by-hand").await?;
+    charge_by_hand(&world, stranger).await?;
     world.arm(Service::Payment, point).await?;
     let died = sweep(&world).await;
     assert!(died.is_err(), "the sweep must be cut short: {died:?}");

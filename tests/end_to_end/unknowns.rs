@@ -63,7 +63,7 @@ async fn an_unknown_outcome_is_visible_with_its_reason_tries_and_next_try() -> a
 #[tokio::test]
 async fn a_provider_that_forgets_its_keys_still_charges_once() -> anyhow::Result<()> {
     // It loses every answer until its memory of the key is over, and then some.
-    let world = World::start(forgetful(6, 3)).await?;
+    let world = World::start(forgetful(8, 4)).await?;
     world.set_fault(fault("after_charge", "drop")).await?;
     let orders = world.place_many(5).await?;
     world.expect_shipped_once(&orders).await?;
@@ -72,13 +72,13 @@ async fn a_provider_that_forgets_its_keys_still_charges_once() -> anyhow::Result
     )
     .fetch_one(&world.databases.payment)
     .await?;
-    assert!(sent_last >= 3.0, "the margin was never met: {sent_last} s");
+    assert!(sent_last >= 4.0, "the margin was never met: {sent_last} s");
     world.stop().await
 }
 
 #[tokio::test]
 async fn a_charge_that_never_was_is_sent_again_once_the_books_say_so() -> anyhow::Result<()> {
-    let world = World::start(forgetful(6, 3)).await?;
+    let world = World::start(forgetful(8, 4)).await?;
     world.set_fault(fault("before_charge", "drop")).await?;
     let orders = world.place_many(3).await?;
     let looked_up = async || -> anyhow::Result<bool> {
@@ -102,7 +102,7 @@ async fn a_charge_that_never_was_is_sent_again_once_the_books_say_so() -> anyhow
 #[tokio::test]
 async fn a_provider_that_replays_its_errors_is_asked_for_the_charge_instead() -> anyhow::Result<()>
 {
-    let mut options = forgetful(6, 3);
+    let mut options = forgetful(8, 4);
     let stored = ("PSP_REPLAY_5XX".to_owned(), "stored".to_owned());
     options.env.psp.push(stored);
     let world = World::start(options).await?;

@@ -65,6 +65,14 @@ pub struct Config {
     /// Charges younger than this are left to the chargers that are probably at them.
     #[arg(long, env = "RECONCILE_GRACE_SECONDS", default_value_t = 60)]
     pub reconcile_grace_seconds: u64,
+    /// How long a charge under a key of ours waits for its attempt before it goes back: after a
+    /// database was restored, its orders are heard of again.
+    #[arg(
+        long,
+        env = "RECONCILE_UNHEARD_GRACE_SECONDS",
+        default_value_t = 86_400
+    )]
+    pub reconcile_unheard_grace_seconds: u64,
     /// How far back a scheduled sweep looks.
     #[arg(long, env = "RECONCILE_LOOKBACK_SECONDS", default_value_t = 7 * 86_400)]
     pub reconcile_lookback_seconds: u64,
@@ -110,6 +118,13 @@ impl Config {
             self.psp_key_window_seconds > self.psp_key_margin_seconds,
             "PSP_KEY_WINDOW_SECONDS ({}) must be longer than PSP_KEY_MARGIN_SECONDS ({})",
             self.psp_key_window_seconds,
+            self.psp_key_margin_seconds
+        );
+        let call_ms_max = self.lease_ms + self.psp_timeout_ms;
+        anyhow::ensure!(
+            self.psp_key_margin_seconds.saturating_mul(1_000) > call_ms_max,
+            "PSP_KEY_MARGIN_SECONDS ({}) must be longer than LEASE_MS and PSP_TIMEOUT_MS together \
+             ({call_ms_max} ms): a call that was leased in time must not arrive too late",
             self.psp_key_margin_seconds
         );
         anyhow::ensure!(

@@ -117,7 +117,7 @@ impl Call<'_> {
 
     async fn look_up_refund(&self, key: &str) -> reqwest::Result<Answer> {
         let by_key = send(self.get(&self.client.refunds_url, "key", key)).await?;
-        Ok(answer::of_refund_lookup(&by_key))
+        Ok(answer::of_refund_lookup(key, &by_key))
     }
 
     fn post(&self, url: &Url) -> RequestBuilder {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use chrono::Utc;
 use service_kit::{crash, database};
-use sqlx::PgPool;
+use sqlx::{Connection as _, PgConnection, PgPool};
 use thiserror::Error;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,8 @@ pub struct Reconciler {
     pub interval: Duration,
     /// What is younger is left to those who are at it.
     pub grace: Duration,
+    /// How long a charge under a key of ours waits for its attempt before it goes back.
+    pub unheard_grace: Duration,
     /// How far back a scheduled sweep looks.
     pub lookback: Duration,
     pub wake: outbox::Wake,
@@ -86,7 +88,7 @@ impl Reconciler {
                     "the provider's books differ from ours"
                 ),
                 Ok(report) => tracing::debug!(report = report.id, "the books agree"),
-                Err(Error::Busy) => {}
+                Err(Error::Busy) => tracing::info!("another sweep is under way"),
                 Err(Error::Failed(error)) => {
                     tracing::warn!(error = format!("{error:#}"), "reconciling failed");
                 }
@@ -103,14 +105,18 @@ impl Reconciler {
         if !locked.await.context("locking")? {
             return Err(Error::Busy);
         }
-        let swept = self.sweep_alone(trigger).await;
+        let swept = self.sweep_alone(&mut guard, trigger).await;
         database::within(STEP_TIMEOUT, reconciliations::unlock(&mut guard))
             .await
             .context("unlocking")?;
         Ok(swept?)
     }
 
-    async fn sweep_alone(&self, trigger: Trigger) -> anyhow::Result<Report> {
+    async fn sweep_alone(
+        &self,
+        guard: &mut PgConnection,
+        trigger: Trigger,
+    ) -> anyhow::Result<Report> {
         let begin = async {
             let mut connection = database::acquire(&self.pool).await?;
             reconciliations::begin(&mut connection, trigger.name()).await
@@ -118,7 +124,7 @@ impl Reconciler {
         let id = database::within(STEP_TIMEOUT, begin)
             .await
             .context("beginning a report")?;
-        self.walk(id, trigger.start(self.lookback)).await?;
+        self.walk(guard, id, trigger.start(self.lookback)).await?;
         let finish = async {
             let mut connection = database::acquire(&self.pool).await?;
             reconciliations::finish(&mut connection, id).await
@@ -128,7 +134,7 @@ impl Reconciler {
             .context("finishing the report")
     }
 
-    async fn walk(&self, report: i64, start: Uuid) -> anyhow::Result<()> {
+    async fn walk(&self, guard: &mut PgConnection, report: i64, start: Uuid) -> anyhow::Result<()> {
         let mut after = start.to_string();
         let mut room = page::DIFFERENCES_MAX;
         loop {
@@ -141,6 +147,10 @@ impl Reconciler {
             let compare = self.compare(report, range, &page.data, room);
             room = database::within(STEP_TIMEOUT, compare).await?;
             crash::point("reconcile.page_committed");
+            // A sign of life: the session of a sweep that is paused ends, and with it the lock.
+            database::within(STEP_TIMEOUT, guard.ping())
+                .await
+                .context("another may be sweeping by now")?;
             match page.next {
                 Some(next) => after = next,
                 None => return Ok(()),

@@ -66,7 +66,9 @@ impl Recorder {
             return;
         }
         for answered in batch {
-            if let Err(error) = self.record(std::slice::from_ref(answered)).await {
+            let single = self.record(std::slice::from_ref(answered));
+            let single = tokio::time::timeout(RECORD_TIMEOUT, single).await;
+            if let Err(error) = single.unwrap_or(Err(sqlx::Error::PoolTimedOut.into())) {
                 let (error, order_id) = (format!("{error:#}"), answered.leased.order_id);
                 tracing::error!(error, %order_id, "an answer could not be recorded");
             }

@@ -191,6 +191,7 @@ impl Shared {
             psp: self.psp.clone(),
             interval: Duration::from_secs(config.reconcile_interval_seconds),
             grace: Duration::from_secs(config.reconcile_grace_seconds),
+            unheard_grace: Duration::from_secs(config.reconcile_unheard_grace_seconds),
             lookback: Duration::from_secs(config.reconcile_lookback_seconds),
             wake: self.wake.clone(),
             refund_due: self.refund_due.clone(),

@@ -97,6 +97,7 @@ impl<H: Handler> Consumer<H> {
         let wants = |kind| self.work.handler.wants(kind);
         if self.batch.is_empty() {
             self.source.collect(&mut self.batch, patience, wants).await;
+            self.source.replace_lost(&mut self.batch)?;
         }
         let mut tries: u64 = 0;
         loop {
@@ -122,6 +123,7 @@ impl<H: Handler> Consumer<H> {
                     tracing::warn!(tries, error, "messages failed and are tried again");
                     let pause = self.work.settings.retry_pause;
                     self.source.wait(&mut self.batch, pause, wants).await;
+                    self.source.replace_lost(&mut self.batch)?;
                 }
             }
         }

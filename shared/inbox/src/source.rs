@@ -1,12 +1,13 @@
 //! Kafka's side of the consumer: messages in, offsets out, and a place in the group.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use events::EventType;
 use futures_util::FutureExt as _;
 use rdkafka::consumer::{Consumer as _, StreamConsumer};
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
@@ -16,47 +17,41 @@ use crate::settings::Settings;
 
 pub(crate) struct Source {
     kafka: StreamConsumer<Assignment>,
+    settings: Settings,
     topic: String,
     group: String,
     batch_max: usize,
+    /// The brokers went away while this client had partitions of theirs.
+    lost: AtomicBool,
 }
 
 impl Source {
     pub(crate) fn subscribe(settings: &Settings) -> anyhow::Result<Self> {
-        let kafka: StreamConsumer<Assignment> = ClientConfig::new()
-            .set("bootstrap.servers", &settings.brokers)
-            .set("group.id", &settings.group)
-            .set("isolation.level", "read_committed")
-            // A new group has missed nothing yet: it starts with the first message.
-            .set("auto.offset.reset", "earliest")
-            // Offsets are stored by us, after the database commit; the client only ships them.
-            .set("enable.auto.offset.store", "false")
-            .set("auto.commit.interval.ms", "1000")
-            .set("session.timeout.ms", settings.session_max_ms.to_string())
-            .set(
-                "heartbeat.interval.ms",
-                (settings.session_max_ms / 4).to_string(),
-            )
-            .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
-            // Retried soon rather than after a second when a fetch meets an error.
-            .set("fetch.error.backoff.ms", "100")
-            // How soon a topic is found that was not there, or was made anew after its broker had lost
-            // everything; by default it takes five minutes.
-            .set("topic.metadata.refresh.interval.ms", "5000")
-            // How much may be read ahead; the backlog stays in the broker.
-            .set("queued.max.messages.kbytes", "4096")
-            .set("queued.min.messages", "2000")
-            .create_with_context(Assignment::default())
-            .context("creating the consumer")?;
-        kafka.subscribe(&[&settings.topic]).context("subscribing")?;
         Ok(Self {
-            kafka,
+            kafka: client(settings)?,
             topic: settings.topic.clone(),
             group: settings.group.clone(),
             batch_max: settings.batch_max,
+            settings: settings.clone(),
+            lost: AtomicBool::new(false),
         })
     }
 
+    /// A client that has lost all its brokers is given up for a new one, and what it had taken is
+    /// dropped. Brokers that come back with their data hand it out again; if they come back without,
+    /// a client that remembers positions in a log that is gone may wait at them for ever, and would
+    /// tell the group offsets that mean other messages now.
+    pub(crate) fn replace_lost(&mut self, batch: &mut Batch) -> anyhow::Result<()> {
+        if !self.lost.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        tracing::info!("all brokers were lost: joining the group anew");
+        *batch = Batch::default();
+        let old = std::mem::replace(&mut self.kafka, client(&self.settings)?);
+        // It says goodbye to brokers that may not be there, for as long as that takes.
+        std::thread::spawn(move || drop(old));
+        Ok(())
+    }
     /// Fills the batch: the first message may take its time, the rest is what is already here.
     pub(crate) async fn collect(
         &self,
@@ -137,9 +132,20 @@ impl Source {
         self.forget_revoked(batch);
         match received {
             Ok(message) => batch.add(&message, (&self.topic, &self.group), wants),
-            // The client reconnects by itself; there is nothing to do but to say so.
-            Err(error) => tracing::warn!(%error, "receiving failed"),
+            Err(error) => {
+                tracing::warn!(%error, "receiving failed");
+                let all_down = KafkaError::MessageConsumption(RDKafkaErrorCode::AllBrokersDown);
+                // One that has no partitions yet has nothing to remember, and reconnects by itself.
+                if error == all_down && self.has_partitions() {
+                    self.lost.store(true, Ordering::Release);
+                }
+            }
         }
+    }
+
+    fn has_partitions(&self) -> bool {
+        let assigned = self.kafka.assignment();
+        assigned.is_ok_and(|partitions| partitions.count() > 0)
     }
 
     fn pause(&self) -> Option<TopicPartitionList> {
@@ -147,6 +153,36 @@ impl Source {
         let _ = self.kafka.pause(&assigned);
         Some(assigned)
     }
+}
+
+fn client(settings: &Settings) -> anyhow::Result<StreamConsumer<Assignment>> {
+    let kafka: StreamConsumer<Assignment> = ClientConfig::new()
+        .set("bootstrap.servers", &settings.brokers)
+        .set("group.id", &settings.group)
+        .set("isolation.level", "read_committed")
+        // A new group has missed nothing yet: it starts with the first message.
+        .set("auto.offset.reset", "earliest")
+        // Offsets are stored by us, after the database commit; the client only ships them.
+        .set("enable.auto.offset.store", "false")
+        .set("auto.commit.interval.ms", "1000")
+        .set("session.timeout.ms", settings.session_max_ms.to_string())
+        .set(
+            "heartbeat.interval.ms",
+            (settings.session_max_ms / 4).to_string(),
+        )
+        .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
+        // Retried soon rather than after a second when a fetch meets an error.
+        .set("fetch.error.backoff.ms", "100")
+        // How soon a topic is found that was not there, or was made anew after its broker had lost
+        // everything; by default it takes five minutes.
+        .set("topic.metadata.refresh.interval.ms", "5000")
+        // How much may be read ahead; the backlog stays in the broker.
+        .set("queued.max.messages.kbytes", "4096")
+        .set("queued.min.messages", "2000")
+        .create_with_context(Assignment::default())
+        .context("creating the consumer")?;
+    kafka.subscribe(&[&settings.topic]).context("subscribing")?;
+    Ok(kafka)
 }
 
 /// Partitions that are resumed when this is dropped, also if the wait was given up half-way.

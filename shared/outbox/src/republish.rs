@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use service_kit::database;
 use sqlx::{Connection as _, PgPool};
 
-use crate::partitions;
+use crate::{partitions, shards};
 
 /// Pages of a partition that one statement goes over: some thousand rows.
 const PAGES_MAX: usize = 512;
@@ -19,6 +19,11 @@ pub async fn republish(pool: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u6
     let mut connection = database::acquire(pool)
         .await
         .context("beginning to republish")?;
+    // A relay may hold acknowledgements of the broker that is gone, and mark their rows after we have
+    // passed them. Without its session it cannot, and reads them again.
+    shards::end_relays(&mut connection)
+        .await
+        .context("ending the relays' sessions")?;
     let mut tx = connection.begin().await.context("beginning to republish")?;
     partitions::keep_all(&mut tx)
         .await

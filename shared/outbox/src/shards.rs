@@ -15,6 +15,9 @@ const PRESENCE: i32 = 1_000;
 /// Second half of the lock of whoever changes the table's partitions.
 pub(crate) const MAINTENANCE: i32 = 1_001;
 
+/// Longest wait for a relay's session to be gone.
+const END_TIMEOUT_MS: i64 = 5_000;
+
 /// Says "I am here", once per session, so that [`rebalance`] can count the relays.
 pub(crate) async fn join(connection: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::query_scalar!(
@@ -57,6 +60,24 @@ pub(crate) async fn rebalance(
         }
     }
     Ok(owned)
+}
+
+/// Ends the sessions of all relays, and returns once they are gone. Relays open new ones.
+pub(crate) async fn end_relays(connection: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::query!(
+        "select pg_terminate_backend(pid, $3) from (
+            select distinct pid from pg_locks
+            where locktype = 'advisory' and granted
+              and database = (select oid from pg_database where datname = current_database())
+              and classid::bigint = $1 and objid::bigint = $2
+         ) as relays",
+        i64::from(LOCK_CLASS),
+        i64::from(PRESENCE),
+        END_TIMEOUT_MS
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(())
 }
 
 fn fair_share(relays: i64) -> usize {

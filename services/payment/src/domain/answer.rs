@@ -156,11 +156,12 @@ pub fn of_charge_lookup(key: &str, by_key: &Reply, by_reference: &Reply) -> Answ
     }
 }
 
-pub fn of_refund_lookup(by_key: &Reply) -> Answer {
+pub fn of_refund_lookup(key: &str, by_key: &Reply) -> Answer {
     match by_key.list() {
         Ok(found) => found
             .into_iter()
-            .next()
+            // A provider that does not know the filter must not settle ours with another's.
+            .find(|refund| refund.idempotency_key == key)
             .map_or(Answer::Absent, |refund| Answer::Refunded {
                 refund_id: refund.id,
             }),

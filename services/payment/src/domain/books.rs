@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::domain::Status;
+use crate::domain::errand::parse_charge_key;
 
 /// A charge as the provider's books have it.
 #[derive(Clone, Debug, Deserialize)]
@@ -54,6 +55,11 @@ pub enum Finding {
     Settle,
     /// No attempt owns it, for this reason: the money goes back.
     Orphan(&'static str),
+    /// Its key is ours, and there is no such attempt. Perhaps there is none yet: a database that was
+    /// restored hears of its orders again.
+    Unheard,
+    /// Its key is not of our making. Whoever made it knows why: a person has to look.
+    Foreign,
 }
 
 /// One entry of the report.
@@ -69,7 +75,12 @@ pub struct Difference {
 /// Who owns the charge. `attempt` is the one that the charge's key names, if there is one.
 pub fn judge(charge: &Charge, attempt: Option<&Attempt>) -> Finding {
     let Some(attempt) = attempt else {
-        return Finding::Orphan("no attempt has its key");
+        let is_ours = parse_charge_key(&charge.idempotency_key).is_some();
+        return if is_ours {
+            Finding::Unheard
+        } else {
+            Finding::Foreign
+        };
     };
     match attempt.status {
         Status::Pending | Status::Unknown => Finding::Settle,
@@ -113,6 +124,11 @@ pub fn refund_differences(charge: &Charge, ours: Option<&OurRefund>) -> Vec<Diff
             let detail = format!("{} under {}", refund.amount, refund.idempotency_key);
             found.push(charge.differs("refund_not_recorded", detail, "flagged"));
         }
+    }
+    let given_back: i64 = charge.refunds.iter().map(|refund| refund.amount).sum();
+    if given_back > charge.amount {
+        let detail = format!("{given_back} given back of {}", charge.amount);
+        found.push(charge.differs("refunded_twice", detail, "flagged"));
     }
     let theirs = |key: &str| charge.refunds.iter().any(|it| it.idempotency_key == key);
     if let Some(refund) = ours.filter(|refund| refund.refunded && !theirs(&refund.key)) {

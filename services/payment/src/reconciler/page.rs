@@ -94,13 +94,27 @@ impl Reconciler {
         outcome: &mut Outcome,
     ) -> anyhow::Result<()> {
         let age = (Utc::now() - charge.created_at).to_std();
-        if age.unwrap_or_default() < self.grace {
+        let age = age.unwrap_or_default();
+        if age < self.grace {
             outcome.tally.young += 1;
             return Ok(());
         }
         let (attempt, refund) = (ours.attempt(charge), ours.refunds.get(&charge.id));
         match (books::judge(charge, attempt), attempt) {
             (Finding::Orphan(why), _) => outcome.give_back(charge, why, refund.is_some()),
+            (Finding::Unheard, _) if age < self.unheard_grace => {
+                let detail = "no attempt has its key, so far".to_owned();
+                let difference = charge.differs("unheard_charge", detail, "waited for");
+                outcome.differences.push(difference);
+            }
+            (Finding::Unheard, _) => {
+                outcome.give_back(charge, "no attempt has its key", refund.is_some());
+            }
+            (Finding::Foreign, _) => {
+                let detail = format!("made under {}", charge.idempotency_key);
+                let difference = charge.differs("foreign_charge", detail, "flagged");
+                outcome.differences.push(difference);
+            }
             (Finding::Settle, Some(attempt)) => {
                 outcome.find(charge, attempt);
                 outcome

@@ -1,5 +1,5 @@
-//! `GET /admin/payments?status=unknown&limit=`: what is open, the longest due first, with the reason,
-//! the number of tries and the next try.
+//! `GET /admin/payments?status=unknown&limit=`: attempts and refunds that are open, the longest due
+//! first, with the reason, the number of tries and the next try.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -9,7 +9,7 @@ use service_kit::database::{self, STORE_TIMEOUT};
 
 use crate::domain::Status;
 use crate::routes::{Error, Services};
-use crate::store::operator::{self, AttemptView};
+use crate::store::operator::{self, AttemptView, RefundView};
 
 const ROWS_DEFAULT: u32 = 100;
 const ROWS_MAX: u32 = 1_000;
@@ -24,6 +24,8 @@ pub(super) struct Filter {
 #[derive(Serialize)]
 pub(super) struct Body {
     data: Vec<AttemptView>,
+    /// Open refunds of the same status.
+    refunds: Vec<RefundView>,
 }
 
 pub(super) async fn handle(
@@ -37,10 +39,12 @@ pub(super) async fn handle(
         Some(_) => return Err(Error::Query("Open payments are `unknown` or `pending`.")),
     };
     let limit = filter.limit.unwrap_or(ROWS_DEFAULT).clamp(1, ROWS_MAX);
-    let data = database::within(STORE_TIMEOUT, async {
+    let limit = i64::from(limit);
+    database::within(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&services.pool).await?;
-        operator::open(&mut connection, status, i64::from(limit)).await
+        let data = operator::open(&mut connection, status, limit).await?;
+        let refunds = operator::open_refunds(&mut connection, status, limit).await?;
+        Ok(Json(Body { data, refunds }))
     })
-    .await?;
-    Ok(Json(Body { data }))
+    .await
 }

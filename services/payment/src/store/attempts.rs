@@ -108,6 +108,7 @@ pub async fn lock(
                   amount, currency, charge_id
            from payments
            where (order_id, attempt) in (select * from unnest($1::uuid[], $2::integer[]))
+             and principal_id is null
            order by order_id, attempt
            for update"#,
         order_ids,

@@ -19,14 +19,15 @@ pub struct NewPayment<'a> {
     pub traceparent: Option<&'a str>,
 }
 
-/// Stores the attempt, due at once; `false` if its reference is taken. Whoever comes second with a
+/// Stores the attempt, due at once, as number 0: an order that somebody places under the payment's own
+/// id begins with 1, and never meets it. `false` if its reference is taken. Whoever comes second with a
 /// reference waits here until the first has committed.
 pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::Result<bool> {
     let inserted = sqlx::query!(
         "insert into payments (order_id, attempt, amount, currency, payment_method, lines,
                                correlation_id, traceparent, principal_id, request_key, reference,
                                content_hash)
-         values ($1, 1, $2, $3, $4, '[]', $5, $6, $7, $8, $9, $10)
+         values ($1, 0, $2, $3, $4, '[]', $5, $6, $7, $8, $9, $10)
          on conflict (principal_id, reference) where reference is not null do nothing",
         new.id,
         new.charge.amount.amount(),
@@ -82,7 +83,7 @@ pub async fn find(
         r#"select order_id as id, status, amount, currency, payment_method, reference,
                   content_hash as "content_hash!", charge_id, decline_code, tries, last_error,
                   due_at, correlation_id, created_at, updated_at
-           from payments where order_id = $1 and attempt = 1 and principal_id = $2"#,
+           from payments where order_id = $1 and attempt = 0 and principal_id = $2"#,
         id,
         principal_id
     )

@@ -31,6 +31,7 @@ pub struct AttemptView {
 #[derive(Debug, Serialize)]
 pub struct RefundView {
     pub charge_id: String,
+    pub order_id: Uuid,
     pub attempt: i32,
     pub status: String,
     pub amount: i64,
@@ -86,11 +87,31 @@ pub async fn refunds_of(
 ) -> sqlx::Result<Vec<RefundView>> {
     sqlx::query_as!(
         RefundView,
-        "select charge_id, attempt, status, amount, currency, reason, tries, last_error,
+        "select charge_id, order_id, attempt, status, amount, currency, reason, tries, last_error,
                 case when status in ('pending', 'unknown') then due_at end as next_try_at,
                 refund_id
          from refunds where order_id = $1 order by created_at",
         order_id
+    )
+    .fetch_all(connection)
+    .await
+}
+
+/// Open refunds of this status, the longest due first.
+pub async fn open_refunds(
+    connection: &mut PgConnection,
+    status: Status,
+    limit: i64,
+) -> sqlx::Result<Vec<RefundView>> {
+    sqlx::query_as!(
+        RefundView,
+        r#"select charge_id, order_id, attempt, status, amount, currency, reason, tries, last_error,
+                  due_at as "next_try_at?", refund_id
+           from refunds
+           where status = $1 and status in ('pending', 'unknown')
+           order by due_at limit $2"#,
+        status.as_str(),
+        limit
     )
     .fetch_all(connection)
     .await

@@ -13,6 +13,10 @@ use crate::domain::books::{Attempt, OurRefund};
 /// Keeps two sweeps apart; `"reco"` in ASCII.
 const LOCK: i64 = 0x7265_636f;
 
+/// How long a sweep may be silent before its session, and so its lock, is taken away: longer than a
+/// page and the provider's answer may take.
+const SILENCE_MS_MAX: &str = "120000";
+
 /// A report as it stands in the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -48,9 +52,15 @@ pub struct Tally {
 
 /// Whether this session is now the only one that sweeps. The lock goes with the session.
 pub async fn try_lock(connection: &mut PgConnection) -> sqlx::Result<bool> {
-    sqlx::query_scalar!(r#"select pg_try_advisory_lock($1) as "locked!""#, LOCK)
-        .fetch_one(connection)
-        .await
+    let row = sqlx::query!(
+        r#"select pg_try_advisory_lock($1) as "locked!",
+                  set_config('idle_session_timeout', $2, false)"#,
+        LOCK,
+        SILENCE_MS_MAX
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(row.locked)
 }
 
 /// Gives it back. The end of the session would do so too, but only a moment after it was asked for.

@@ -26,6 +26,7 @@ pub(crate) fn reconciler(world: &World, grace: Duration) -> Reconciler {
         psp: psp::Client::new(&world.psp.uri(), Duration::from_secs(5)).unwrap(),
         interval: Duration::ZERO,
         grace,
+        unheard_grace: Duration::ZERO,
         lookback: Duration::from_secs(3_600),
         wake: outbox::Wake::default(),
         refund_due: Arc::new(Notify::new()),
@@ -167,7 +168,7 @@ async fn charges_that_no_attempt_owns_go_back_once_each() {
             // The provider forgot the key and charged again.
             charge(ids[1], captured, format!("pay:{captured}:1")),
             charge(ids[2], voided, format!("pay:{voided}:1")),
-            charge(ids[3], stranger, "made-by-hand".to_owned()),
+            charge(ids[3], stranger, format!("pay:{stranger}:1")),
         ],
     )
     .await;
@@ -182,6 +183,31 @@ async fn charges_that_no_attempt_owns_go_back_once_each() {
     assert_eq!(sweep(&world).await.refunds_opened, 0);
     assert_eq!(world.payment(captured, 1).await.status, "captured");
     assert!(world.events(captured).await.is_empty(), "no order changes");
+}
+
+#[tokio::test]
+async fn a_charge_whose_attempt_may_still_come_is_waited_for_and_a_foreign_one_is_left_alone() {
+    let world = World::create().await;
+    let [ours, foreign] = [(); 2].map(|()| Uuid::new_v4());
+    books_hold(
+        &world,
+        vec![
+            charge(Uuid::now_v7(), ours, format!("pay:{ours}:1")),
+            charge(Uuid::now_v7(), foreign, "made-by-hand".to_owned()),
+        ],
+    )
+    .await;
+    let patient = Reconciler {
+        unheard_grace: Duration::from_secs(60),
+        ..reconciler(&world, Duration::ZERO)
+    };
+    let report = patient.sweep(ALL).await.unwrap();
+    let expected = [
+        pair("foreign_charge", "flagged"),
+        pair("unheard_charge", "waited for"),
+    ];
+    assert_eq!(kinds(&report), expected);
+    assert_eq!(report.refunds_opened, 0);
 }
 
 #[tokio::test]

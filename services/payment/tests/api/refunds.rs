@@ -94,7 +94,11 @@ async fn past_the_provider_s_window_a_refund_is_looked_up_and_not_sent() {
     world
         .execute("update refunds set first_called_at = now() - interval '1 day'")
         .await;
-    let found = json!({ "data": [{ "id": "re_found", "status": "refunded" }] });
+    let key = format!("refund:{order}:1");
+    let found = json!({ "data": [
+        { "id": "re_other", "status": "refunded", "idempotency_key": "other" },
+        { "id": "re_found", "status": "refunded", "idempotency_key": key },
+    ] });
     Mock::given(method("GET"))
         .and(path("/v1/refunds"))
         .and(query_param("key", format!("refund:{order}:1")))

@@ -1,3 +1,6 @@
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use chrono::{DateTime, TimeDelta, Utc};
 use outbox::{Outcome, republish, routes};
 use serde_json::{Value, json};
@@ -109,4 +112,41 @@ async fn a_topic_that_was_lost_and_made_anew_is_filled_again_by_the_same_relay()
         let expected: Vec<i32> = (1..=newest).collect();
         assert_eq!(seen, expected);
     }
+}
+
+/// Where the relay of the next test stands still, once, and where it is let go.
+static ACKNOWLEDGED: Barrier = Barrier::new(2);
+static LET_GO: Barrier = Barrier::new(2);
+static STOOD_STILL: AtomicBool = AtomicBool::new(false);
+
+fn stand_still(point: &'static str) {
+    if point == "relay.acknowledged" && !STOOD_STILL.swap(true, Ordering::AcqRel) {
+        ACKNOWLEDGED.wait();
+        LET_GO.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_with_acknowledgements_of_the_broker_that_is_gone_cannot_mark_its_rows() {
+    let world = World::create().await;
+    let order = Uuid::new_v4();
+    world.write(&[event(order, 1)]).await;
+    let mut settings = world.settings();
+    settings.reached = stand_still;
+    let mut relay = world.relay(settings);
+    let step = tokio::spawn(async move {
+        let outcome = relay.try_publish_batch().await;
+        (relay, outcome)
+    });
+    let waited = tokio::task::spawn_blocking(|| ACKNOWLEDGED.wait());
+    waited.await.unwrap();
+    // Acknowledged and not marked: republication finds nothing to unmark.
+    assert_eq!(republish(&world.pool, long_ago()).await.unwrap(), 0);
+    let let_go = tokio::task::spawn_blocking(|| LET_GO.wait());
+    let_go.await.unwrap();
+    let (mut relay, outcome) = step.await.unwrap();
+    assert!(outcome.is_err(), "it marked rows of the lost broker");
+    assert_eq!(world.unpublished().await, 1);
+    while relay.try_publish_batch().await.unwrap() != Outcome::Idle {}
+    assert_eq!(numbers(&world.topic.read().await, order), [1, 1]);
 }

@@ -57,7 +57,10 @@ fn every_other_status_leaves_the_outcome_unknown() {
         assert!(is_unknown(&of_charge(&empty)), "charge {status}");
         assert!(is_unknown(&of_cancellation(&empty)), "cancel {status}");
         assert!(is_unknown(&of_refund(&empty)), "refund {status}");
-        assert!(is_unknown(&of_refund_lookup(&empty)), "look-up {status}");
+        assert!(
+            is_unknown(&of_refund_lookup("k", &empty)),
+            "look-up {status}"
+        );
     }
     for (status, body) in [
         (201, ""),

@@ -29,7 +29,7 @@ async fn the_first_caller_is_told_the_outcome() {
     assert!(replay.expect(201).is_replay());
     assert_eq!(replay.body, captured.body);
     assert_eq!(stored(&world).await, [1, 1, 1, 0]);
-    assert_eq!(calls(&world.psp).await, [expected_call(id, 1)]);
+    assert_eq!(calls(&world.psp).await, [expected_call(id, 0)]);
     running.shutdown.cancel();
 }
 
@@ -116,7 +116,7 @@ async fn a_sweep_that_finds_the_charge_completes_the_key_and_wakes_the_caller() 
             .fetch_one(&world.pool)
             .await
             .unwrap();
-        let key = format!("pay:{id}:1");
+        let key = format!("pay:{id}:0");
         let found = crate::reconciling::charge(charge_id, id, key);
         books_hold(&world, vec![found]).await;
         let mut sweeper = reconciler(&world, Duration::ZERO);
@@ -147,13 +147,13 @@ async fn a_payment_whose_process_died_after_the_commit_is_charged_by_the_next() 
     drop(front);
     let running = start(&world, &[]).await;
     eventually("it is captured", async || {
-        world.payment(id, 1).await.status == "captured"
+        world.payment(id, 0).await.status == "captured"
     })
     .await;
     let replay = Caller::of(running.port).post("k-1", &charge()).await;
     assert!(replay.expect(201).is_replay());
     assert_eq!(replay.payment_id(), id);
-    assert_eq!(calls(&world.psp).await, [expected_call(id, 1)]);
+    assert_eq!(calls(&world.psp).await, [expected_call(id, 0)]);
     running.shutdown.cancel();
 }
 
