@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
-use service_kit::database;
+use service_kit::database::{self, STORE_TIMEOUT};
 use sqlx::{Connection as _, PgPool};
 
 use crate::partitions;
@@ -16,15 +16,18 @@ const PAGES_MAX: usize = 512;
 /// Many statements, each of bounded work, but one commit: a relay that saw half of it might send a
 /// later event of an order before an earlier one.
 pub async fn republish(pool: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u64> {
-    let mut connection = database::acquire(pool)
-        .await
-        .context("beginning to republish")?;
-    let mut tx = connection.begin().await.context("beginning to republish")?;
-    partitions::keep_all(&mut tx)
-        .await
-        .context("keeping partitions")?;
+    let mut loan = None;
+    // A store that is away shows here, long before the time for all of the rows is over.
+    let begun = database::within(STORE_TIMEOUT, async {
+        let connection = loan.insert(database::acquire(pool).await?);
+        let mut tx = connection.begin().await?;
+        partitions::keep_all(&mut tx).await?;
+        let all = partitions::list(&mut tx).await?;
+        anyhow::Ok((tx, all))
+    });
+    let (mut tx, all) = begun.await.context("keeping partitions")?;
     let mut republished = 0;
-    for partition in partitions::list(&mut tx).await? {
+    for partition in all {
         if partition.until.is_some_and(|until| until <= since) {
             continue;
         }
