@@ -15,6 +15,7 @@ pub mod infra;
 pub mod invariants;
 pub mod load;
 pub mod operator;
+pub mod outages;
 pub mod ports;
 pub mod postgres;
 pub mod process;

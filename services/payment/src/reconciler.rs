@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::Utc;
-use service_kit::{crash, database};
+use service_kit::crash;
+use service_kit::database::{self, STORE_TIMEOUT};
 use sqlx::{Connection as _, PgConnection, PgPool};
 use thiserror::Error;
 use tokio::sync::Notify;
@@ -23,8 +24,8 @@ use crate::store::reconciliations::{self, Report};
 use crate::waiting::Waiting;
 use page::Range;
 
-/// Longest time that a page, or the report's beginning or end, may take at the store.
-const STEP_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest time that a page may take at the store.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Charges compared in one transaction.
 const PAGE_ROWS: u32 = 500;
 /// Bits of a version 7 UUID behind its milliseconds.
@@ -98,15 +99,19 @@ impl Reconciler {
 
     /// One sweep over the books. At most one runs at a time, over all replicas.
     pub async fn sweep(&self, trigger: Trigger) -> Result<Report, Error> {
-        let mut guard = self.pool.acquire().await.context("connecting")?;
-        // Its session holds the lock: closed, not returned, and so free whatever happens here.
-        guard.close_on_drop();
-        let locked = database::within(STEP_TIMEOUT, reconciliations::try_lock(&mut guard));
-        if !locked.await.context("locking")? {
+        let lock = async {
+            let mut guard = self.pool.acquire().await?;
+            // Its session holds the lock: closed, not returned, and so free whatever happens here.
+            guard.close_on_drop();
+            let is_free = reconciliations::try_lock(&mut guard).await?;
+            anyhow::Ok(is_free.then_some(guard))
+        };
+        let locked = database::within(STORE_TIMEOUT, lock).await;
+        let Some(mut guard) = locked.context("locking")? else {
             return Err(Error::Busy);
-        }
+        };
         let swept = self.sweep_alone(&mut guard, trigger).await;
-        database::within(STEP_TIMEOUT, reconciliations::unlock(&mut guard))
+        database::within(STORE_TIMEOUT, reconciliations::unlock(&mut guard))
             .await
             .context("unlocking")?;
         Ok(swept?)
@@ -121,7 +126,7 @@ impl Reconciler {
             let mut connection = database::acquire(&self.pool).await?;
             reconciliations::begin(&mut connection, trigger.name()).await
         };
-        let id = database::within(STEP_TIMEOUT, begin)
+        let id = database::within(STORE_TIMEOUT, begin)
             .await
             .context("beginning a report")?;
         self.walk(guard, id, trigger.start(self.lookback)).await?;
@@ -129,7 +134,7 @@ impl Reconciler {
             let mut connection = database::acquire(&self.pool).await?;
             reconciliations::finish(&mut connection, id).await
         };
-        database::within(STEP_TIMEOUT, finish)
+        database::within(STORE_TIMEOUT, finish)
             .await
             .context("finishing the report")
     }
@@ -145,10 +150,10 @@ impl Reconciler {
                 after: &after,
             };
             let compare = self.compare(report, range, &page.data, room);
-            room = database::within(STEP_TIMEOUT, compare).await?;
+            room = database::within(PAGE_TIMEOUT, compare).await?;
             crash::point("reconcile.page_committed");
             // A sign of life: the session of a sweep that is paused ends, and with it the lock.
-            database::within(STEP_TIMEOUT, guard.ping())
+            database::within(STORE_TIMEOUT, guard.ping())
                 .await
                 .context("another may be sweeping by now")?;
             match page.next {

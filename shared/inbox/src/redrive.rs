@@ -2,8 +2,8 @@
 //! order, one transaction for one order.
 
 use anyhow::Context as _;
-use service_kit::database;
-use sqlx::{Connection as _, PgConnection};
+use service_kit::database::{self, Loan, STORE_TIMEOUT};
+use sqlx::{Connection as _, PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
 use crate::consumer::Handler;
@@ -50,12 +50,10 @@ impl<H: Handler> Work<H> {
     /// Handles all parked messages of this one's order, from the first on, and stops at the first
     /// that fails again. Nothing happens if the message is not parked (any more).
     pub(crate) async fn redrive(&self, id: i64) -> anyhow::Result<Redriven> {
-        let mut connection = database::acquire(&self.pool)
-            .await
-            .context("beginning a redrive")?;
-        let mut tx = connection.begin().await.context("beginning a redrive")?;
+        let mut loan = None;
+        let (mut tx, message) = self.begin(&mut loan, id).await?;
         let mut redriven = Redriven::default();
-        let Some(message) = self.lock_queue_of(&mut tx, id).await? else {
+        let Some(message) = message else {
             return Ok(redriven);
         };
         match message.subject {
@@ -76,11 +74,9 @@ impl<H: Handler> Work<H> {
 
     /// Gives a culprit up for good, and drives what waited behind it.
     pub(crate) async fn discard(&self, id: i64) -> anyhow::Result<Discarded> {
-        let mut connection = database::acquire(&self.pool)
-            .await
-            .context("beginning a discard")?;
-        let mut tx = connection.begin().await.context("beginning a discard")?;
-        let Some(message) = self.lock_queue_of(&mut tx, id).await? else {
+        let mut loan = None;
+        let (mut tx, message) = self.begin(&mut loan, id).await?;
+        let Some(message) = message else {
             return Ok(Discarded::Unknown);
         };
         if !message.culprit {
@@ -108,6 +104,23 @@ impl<H: Handler> Work<H> {
         self.handler.committed();
         measure_parked(&self.pool).await;
         Ok(Discarded::Done(redriven))
+    }
+
+    /// What comes before the work. A store that is away shows here, long before the time for all of
+    /// the work is over. The loan stays with the caller, because the transaction borrows it.
+    async fn begin<'a>(
+        &self,
+        loan: &'a mut Option<Loan>,
+        id: i64,
+    ) -> anyhow::Result<(Transaction<'a, Postgres>, Option<Parked>)> {
+        database::within(STORE_TIMEOUT, async {
+            let connection = loan.insert(database::acquire(&self.pool).await?);
+            let mut tx = connection.begin().await?;
+            let message = self.lock_queue_of(&mut tx, id).await?;
+            anyhow::Ok((tx, message))
+        })
+        .await
+        .context("beginning with a parked message")
     }
 
     /// The message as it is once nobody else is at its queue.

@@ -9,7 +9,8 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
-use service_kit::{Problem, database};
+use service_kit::Problem;
+use service_kit::database::{self, STORE_TIMEOUT};
 
 use crate::consumer::Handler;
 use crate::parked::{self, Summary};
@@ -70,14 +71,13 @@ async fn list<H: Handler>(
     let limit = cursor.limit.unwrap_or(PAGE_ROWS_DEFAULT);
     let limit = limit.clamp(1, PAGE_ROWS_MAX);
     let after = cursor.after.unwrap_or(0);
-    let mut connection = database::acquire(&work.pool)
-        .await
-        .map_err(|it| problem(it.into()))?;
     // One row more than asked for tells whether there is a next page.
     let rows_max = i64::from(limit) + 1;
-    let mut data = parked::page(&mut connection, &work.settings.group, after, rows_max)
-        .await
-        .map_err(|error| problem(error.into()))?;
+    let page = database::within(STORE_TIMEOUT, async {
+        let mut connection = database::acquire(&work.pool).await?;
+        parked::page(&mut connection, &work.settings.group, after, rows_max).await
+    });
+    let mut data = page.await.map_err(|error| problem(error.into()))?;
     let has_more = data.len() > limit as usize;
     data.truncate(limit as usize);
     let next = data.last().filter(|_| has_more).map(|row| row.id);
@@ -90,11 +90,11 @@ async fn inspect<H: Handler>(
 ) -> Result<Json<Inspection>, Problem> {
     let id = read_id(&id)?;
     let group = &work.settings.group;
-    let found = async {
+    let found = database::within(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&work.pool).await?;
         let summary = parked::summary(&mut connection, group, id).await?;
         anyhow::Ok(summary.zip(parked::find(&mut connection, group, id).await?))
-    };
+    });
     let (summary, message) = found.await.map_err(problem)?.ok_or_else(unknown)?;
     let headers = message.wire.headers.iter();
     Ok(Json(Inspection {

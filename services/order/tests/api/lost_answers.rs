@@ -1,18 +1,18 @@
 //! The connection goes while an order is being stored: what became of it is read back, never guessed.
 
+use lab::outages::FarStore;
 use lab::wire::Loss;
 use uuid::Uuid;
 
 use crate::answer::Answer;
-use crate::far_store::FarStore;
-use crate::service::{KEY, Service, order, order_with, orders_stored};
+use crate::service::{KEY, Service, far_store, order, order_with, orders_stored};
 
 /// Occurs in the statement that stores the order, and in nothing that goes before it.
 const MARKED: &str = "k-marked";
 
 async fn connected() -> (FarStore, Service) {
-    let store = FarStore::create().await;
-    let service = store.service(|_| ()).await;
+    let store = far_store().await;
+    let service = Service::start_far_from(&store, |_| ()).await;
     // Caller, plans and connections are there: what is cut is the statement and nothing else.
     service.post("k-0", &order()).await.expect(201);
     (store, service)

@@ -9,7 +9,6 @@ mod authentication;
 mod bad_bodies;
 mod batches;
 mod cancelling;
-mod far_store;
 mod following;
 mod hostile_requests;
 mod key_window;

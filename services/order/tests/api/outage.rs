@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lab::outages::Outage;
+use lab::outages::table::{self, Row};
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use service_kit::database::STORE_TIMEOUT;
@@ -13,10 +15,9 @@ use uuid::Uuid;
 
 use crate::answer::Answer;
 use crate::eventually;
-use crate::far_store::{FarStore, Outage};
-use crate::service::{GLOBEX, KEY, Service, migrated, order, orders_stored, send};
+use crate::service::{GLOBEX, KEY, Service, far_store, migrated, order, orders_stored, send};
 
-const DOCUMENT: &str = include_str!("../../../../docs/store-outages.md");
+const HEADING: &str = "Order service";
 const NO_DATABASE: &str = "postgres://nobody@127.0.0.1:1/none";
 /// What is promised, for the caller and for the work, and what a busy machine adds.
 const ANSWER_MAX: Duration = STORE_TIMEOUT
@@ -25,35 +26,18 @@ const ANSWER_MAX: Duration = STORE_TIMEOUT
 /// Few enough that connections which got lost are missed.
 const CONNECTIONS_MAX: u32 = 3;
 
-/// Endpoint and the status that it has without a store.
-fn table() -> Vec<(&'static str, u16)> {
-    let section = DOCUMENT.split("\n## Order service\n").nth(1).unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let rows = section.lines().filter(|line| line.starts_with("| `"));
-    rows.map(|row| {
-        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        (cells[1].trim_matches('`'), cells[3].parse().unwrap())
-    })
-    .collect()
+fn rows() -> Vec<Row> {
+    table::rows(HEADING).unwrap()
 }
 
 #[tokio::test]
 async fn the_table_has_a_row_for_every_endpoint_and_no_other() {
     let service = Service::start().await;
     let document = service.get("/openapi.json").await.expect(200).json();
-    let mut endpoints = BTreeSet::new();
-    for (path, operations) in document["paths"].as_object().unwrap() {
-        let methods = operations.as_object().unwrap().keys();
-        endpoints.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
-    }
-    // What every service has is not in the document; it is read off the code that adds it.
-    let kit = include_str!("../../../../shared/service-kit/src/http.rs");
-    let kit = kit.split("pub fn finish(").nth(1).unwrap();
-    let kit = kit.split("#[cfg(feature").next().unwrap();
-    let paths = kit.split(".route(\"").skip(1);
-    endpoints.extend(paths.map(|rest| format!("GET {}", rest.split('"').next().unwrap())));
+    let mut endpoints = table::described(&document).unwrap();
+    endpoints.extend(table::of_every_service());
     assert!(endpoints.len() >= 11, "{endpoints:?}");
-    let rows: BTreeSet<String> = table().iter().map(|(row, _)| (*row).to_owned()).collect();
+    let rows: BTreeSet<String> = rows().iter().map(|row| row.endpoint.to_owned()).collect();
     assert_eq!(rows, endpoints);
 }
 
@@ -73,21 +57,19 @@ async fn while_the_store_has_no_connection_left_every_row_holds() {
 }
 
 async fn every_row_holds(outage: Outage) {
-    let store = FarStore::create().await;
-    let service = store.service(|config| {
+    let store = far_store().await;
+    let service = Service::start_far_from(&store, |config| {
         config.database.database_connections_max = CONNECTIONS_MAX;
         config.intake_writers = 1;
     });
     let service = service.await;
     let (placed, declined) = tokio::join!(service.order_in("placed"), service.order_in("declined"));
-    let calls: Vec<(&str, u16, Call)> = table()
-        .into_iter()
-        .map(|(endpoint, away)| (endpoint, away, call(&service, endpoint, placed, declined)))
-        .collect();
+    let call = |row: Row| (row, call(&service, row.endpoint, placed, declined));
+    let calls: Vec<(Row, Call)> = rows().into_iter().map(call).collect();
 
-    store.begin(outage).await;
-    let answers = join_all(calls.iter().map(|(.., call)| call.answer())).await;
-    for ((endpoint, away, _), answer) in calls.iter().zip(answers) {
+    store.begin(outage).await.unwrap();
+    let answers = join_all(calls.iter().map(|(_, call)| call.answer())).await;
+    for ((Row { endpoint, away }, _), answer) in calls.iter().zip(answers) {
         assert_eq!(answer.status, *away, "{outage:?}: {endpoint}: {answer:?}");
         expect_away(&answer, *away);
     }
@@ -99,13 +81,13 @@ async fn every_row_holds(outage: Outage) {
         .await
         .expect(401);
 
-    store.end(outage).await;
+    store.end(outage).await.unwrap();
     eventually("the service is ready", async || {
         let ready = send(service.anonymous(Method::GET, "/readyz")).await;
         (ready.status == 200).then_some(())
     })
     .await;
-    for (endpoint, _, call) in &calls {
+    for (Row { endpoint, .. }, call) in &calls {
         let answer = eventually("the store is back", async || {
             let answer = call.answer().await;
             (answer.status != 503).then_some(answer)
@@ -183,8 +165,8 @@ fn call(service: &Service, endpoint: &str, placed: Uuid, declined: Uuid) -> Call
 async fn a_service_that_never_had_a_store_fails_soon_is_alive_and_not_ready() {
     let service = Service::start_on(NO_DATABASE, |_| ()).await;
     let id = Uuid::new_v4();
-    let calls = table().into_iter();
-    let calls = calls.map(|(endpoint, away)| (away, call(&service, endpoint, id, id)));
+    let calls = rows().into_iter();
+    let calls = calls.map(|row| (row.away, call(&service, row.endpoint, id, id)));
     join_all(calls.map(async |(away, call)| expect_away(&call.answer().await, away))).await;
 }
 
@@ -200,12 +182,12 @@ async fn while_all_connections_wait_for_a_lock_every_request_fails_soon_and_noth
     let mut held = outside.begin().await.unwrap();
     let lock = "lock table orders, idempotency_keys in access exclusive mode";
     sqlx::raw_sql(lock).execute(&mut *held).await.unwrap();
-    let rows = table().into_iter().filter(|(_, away)| *away == 503);
-    let rows = rows.filter(|(endpoint, _)| *endpoint != "GET /readyz");
+    let rows = rows().into_iter().filter(|row| row.away == 503);
+    let rows = rows.filter(|row| row.endpoint != "GET /readyz");
     let calls: Vec<Call> = rows
         .cycle()
         .take(6 * CONNECTIONS_MAX as usize)
-        .map(|(endpoint, _)| call(&service, endpoint, id, id))
+        .map(|row| call(&service, row.endpoint, id, id))
         .collect();
     for answer in join_all(calls.iter().map(Call::answer)).await {
         expect_away(&answer, 503);

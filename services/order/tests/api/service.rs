@@ -1,6 +1,7 @@
 //! A running order service with a database of its own.
 
 use clap::Parser as _;
+use lab::outages::FarStore;
 use lab::postgres::database;
 use order::config::{Command, Config, Migration, Program};
 use order::startup::{Application, migrate};
@@ -70,6 +71,13 @@ impl Service {
             client: reqwest::Client::new(),
             _stop: shutdown.drop_guard(),
         }
+    }
+
+    /// A service that reaches its store by the wire; the test itself goes around it.
+    pub(crate) async fn start_far_from(store: &FarStore, change: impl FnOnce(&mut Config)) -> Self {
+        let mut service = Self::start_on(&store.wire.url, change).await;
+        service.pool = pool(&store.database_url);
+        service
     }
 
     /// A request without an API key.
@@ -186,6 +194,11 @@ pub(crate) async fn migrated() -> String {
     };
     migrate(migration).await.unwrap();
     database_url
+}
+
+/// The same at the end of a wire.
+pub(crate) async fn far_store() -> FarStore {
+    FarStore::before(migrated().await).await.unwrap()
 }
 
 pub(crate) fn pool(database_url: &str) -> PgPool {

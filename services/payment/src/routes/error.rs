@@ -96,6 +96,7 @@ impl From<&Error> for Problem {
             )
             .retry_after(RETRY_AFTER),
             Error::Store(error) if database::is_transient(error) => Self::unavailable(RETRY_AFTER),
+            Error::Sweep(error) if is_store_away(error) => Self::unavailable(RETRY_AFTER),
             Error::Sweep(_) => Self::new(
                 StatusCode::BAD_GATEWAY,
                 "reconciliation_failed",
@@ -145,6 +146,11 @@ fn about(problem: Problem, payment_id: Uuid) -> Problem {
     problem
         .with("payment_id", payment_id.to_string())
         .with("payment_url", view::url(payment_id))
+}
+
+fn is_store_away(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    causes.any(database::is_transient)
 }
 
 fn sentence(reason: impl std::fmt::Display) -> String {

@@ -21,7 +21,7 @@ async fn charge_what_is_due(world: &World) -> usize {
 }
 
 /// How many keys, payments, completed keys and events there are.
-async fn stored(world: &World) -> [i64; 4] {
+pub(crate) async fn stored(world: &World) -> [i64; 4] {
     [
         world.count("select count(*) from idempotency_keys").await,
         world.count("select count(*) from payments").await,

@@ -23,7 +23,7 @@ use crate::world::World;
 
 pub(crate) const ACME: &str = "demo-key-acme";
 pub(crate) const GLOBEX: &str = "demo-key-globex";
-const KEY: &str = "idempotency-key";
+pub(crate) const KEY: &str = "idempotency-key";
 /// No test lets a caller wait so long; whoever does was forgotten.
 const PATIENCE: Duration = Duration::from_secs(30);
 const NEVER: Duration = Duration::from_secs(3_600);

@@ -14,6 +14,7 @@ mod fencing;
 mod front;
 mod limits;
 mod lookups;
+mod outage;
 mod provider;
 mod reconciling;
 mod recording;

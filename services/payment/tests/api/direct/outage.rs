@@ -1,45 +1,13 @@
-//! The store is away: nothing is charged without a record of it.
-
-use std::time::{Duration, Instant};
+//! The answer of the store is lost: what was stored is charged once, and found by the retry.
 
 use lab::wire::{Loss, Wire};
 use payment::direct::POLL_DEFAULT;
-use payment::startup::Application;
 use sqlx::postgres::PgPoolOptions;
-use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use super::{NO_WAIT, charge_what_is_due, stored};
-use crate::application::config;
-use crate::front::{Caller, Front, charge};
+use crate::front::{Front, charge};
 use crate::provider::{call_count, captures};
 use crate::world::World;
-
-/// The time-out for a connection, and what a busy machine adds.
-const SOON: Duration = Duration::from_secs(10);
-
-#[tokio::test]
-async fn without_its_store_every_request_fails_soon_and_says_when_to_retry() {
-    let world = World::create().await;
-    captures(&world.psp).await;
-    let mut config = config(&world, &["--database-acquire-timeout-ms", "300"]);
-    config.database.database_url = "postgres://nobody@127.0.0.1:1/none".to_owned();
-    let application = Application::build(config).await.unwrap();
-    let caller = Caller::of(application.port().unwrap());
-    let shutdown = CancellationToken::new();
-    tokio::spawn(application.run_until(shutdown.clone()));
-    let started = Instant::now();
-    let one = format!("/payments/{}", Uuid::new_v4());
-    let body = charge();
-    let (posted, read) = tokio::join!(caller.post("k-1", &body), caller.get(&one));
-    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
-    for answer in [posted, read] {
-        answer.expect_problem(503, "temporarily_unavailable");
-        assert_eq!(answer.header("retry-after"), Some("1"));
-    }
-    assert_eq!(call_count(&world.psp).await, 0);
-    shutdown.cancel();
-}
 
 #[tokio::test]
 async fn a_commit_whose_answer_is_lost_is_found_by_the_retry() {

@@ -1,0 +1,125 @@
+//! The tables of `docs/store-outages.md`, and the endpoints that must have a row there.
+
+use std::collections::BTreeSet;
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+const DOCUMENT: &str = include_str!("../../../docs/store-outages.md");
+/// Where every service gets its routes for machines from.
+const KIT: &str = include_str!("../../../shared/service-kit/src/http.rs");
+/// Where what tests alone may call begins in a table of routes.
+const TESTS_ONLY: &str = "#[cfg(feature";
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+
+/// What the document promises of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Method and path.
+    pub endpoint: &'static str,
+    /// The status that it has without a store.
+    pub away: u16,
+}
+
+/// The rows under this heading of the document.
+pub fn rows(heading: &str) -> anyhow::Result<Vec<Row>> {
+    rows_of(DOCUMENT, heading)
+}
+
+fn rows_of(document: &'static str, heading: &str) -> anyhow::Result<Vec<Row>> {
+    let heading = format!("\n## {heading}\n");
+    let (_, section) = document.split_once(&heading).context("no such heading")?;
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let &[_, endpoint, _, away, ..] = cells.as_slice() else {
+            anyhow::bail!("cells are missing: {row}");
+        };
+        Ok(Row {
+            endpoint: endpoint.trim_matches('`'),
+            away: away.parse().with_context(|| format!("no status: {row}"))?,
+        })
+    })
+    .collect()
+}
+
+/// What a service's OpenAPI document describes.
+pub fn described(openapi: &Value) -> anyhow::Result<BTreeSet<String>> {
+    let paths = openapi["paths"].as_object().context("no paths")?;
+    let mut endpoints = BTreeSet::new();
+    for (path, operations) in paths {
+        let operations = operations.as_object().context("no operations")?;
+        let methods = operations.keys();
+        endpoints.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
+    }
+    Ok(endpoints)
+}
+
+/// What every service has and no document describes, read off the code that adds it.
+pub fn of_every_service() -> BTreeSet<String> {
+    let finish = KIT.split("pub fn finish(").nth(1).unwrap_or_default();
+    routed(finish)
+}
+
+/// The endpoints of a table of routes, read off its source: a router does not tell them.
+pub fn routed(source: &str) -> BTreeSet<String> {
+    let source = source.split(TESTS_ONLY).next().unwrap_or_default();
+    let mut endpoints = BTreeSet::new();
+    for route in source.split(".route(").skip(1) {
+        // The last one of a table ends with its function.
+        let route = route.split("\n}").next().unwrap_or_default();
+        let mut parts = route.splitn(3, '"');
+        let (Some(path), Some(handlers)) = (parts.nth(1), parts.next()) else {
+            continue;
+        };
+        let words = handlers.split(|it: char| !(it.is_alphanumeric() || "_(".contains(it)));
+        let methods = words.filter_map(|word| word.split_once('(').map(|(name, _)| name));
+        let methods = methods.filter(|name| METHODS.contains(name));
+        endpoints.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
+    }
+    endpoints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_read_up_to_the_next_heading() {
+        let document = "\n## One\n\n| endpoint | away |\n|---|---|\n| `GET /a` | b | 503 | c |\n\
+                        \n## Two\n\n| `GET /b` | b | 200 | c |\n";
+        let row = |endpoint, away| Row { endpoint, away };
+        assert_eq!(rows_of(document, "One").unwrap(), [row("GET /a", 503)]);
+        assert_eq!(rows_of(document, "Two").unwrap(), [row("GET /b", 200)]);
+        assert!(rows_of(document, "Three").is_err());
+    }
+
+    #[test]
+    fn a_row_without_a_status_is_an_error_and_not_left_out() {
+        let document = "\n## One\n| `GET /a` | b | some | c |\n";
+        assert!(rows_of(document, "One").is_err());
+    }
+
+    #[test]
+    fn every_method_of_a_route_is_an_endpoint() {
+        let source = r#"
+            Router::new()
+                .route("/a/{id}", get(inspect::<H>).delete(discard::<H>))
+                .route(
+                    "/b",
+                    post(handle),
+                )
+                .with_state(get_ready())
+        }
+        fn budget(get: u8) {}"#;
+        let endpoints: Vec<String> = routed(source).into_iter().collect();
+        assert_eq!(endpoints, ["DELETE /a/{id}", "GET /a/{id}", "POST /b"]);
+    }
+
+    #[test]
+    fn what_every_service_has_is_found() {
+        let endpoints: Vec<String> = of_every_service().into_iter().collect();
+        assert_eq!(endpoints, ["GET /healthz", "GET /metrics", "GET /readyz"]);
+    }
+}
