@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::{DateTime, TimeDelta, Utc};
-use service_kit::{Step, Swept, retention};
-use sqlx::{PgPool, Postgres, Transaction};
+use service_kit::{Step, Swept, database, retention};
+use sqlx::{Connection as _, PgConnection, PgPool, Postgres, Transaction};
 
 use crate::partitions::{self, Partition};
 use crate::shards::{LOCK_CLASS, MAINTENANCE};
@@ -39,7 +39,10 @@ pub struct Maintained {
 /// clears the default partition of the same. One replica at a time; others do nothing meanwhile.
 pub async fn maintain(pool: &PgPool, retention: Retention) -> anyhow::Result<Maintained> {
     let mut maintained = Maintained::default();
-    let Some((mut tx, now)) = begin(pool).await? else {
+    let mut connection = database::acquire(pool)
+        .await
+        .context("beginning maintenance")?;
+    let Some((mut tx, now)) = begin(&mut connection).await? else {
         return Ok(maintained);
     };
     let existing = partitions::list(&mut tx)
@@ -52,12 +55,13 @@ pub async fn maintain(pool: &PgPool, retention: Retention) -> anyhow::Result<Mai
     tx.commit().await?;
     let last = existing.iter().filter_map(|it| it.until).max();
     for (from, until) in missing(now, last, retention.partition) {
-        if add(pool, from, until).await? {
+        if add(&mut connection, from, until).await? {
             maintained.created += 1;
         }
     }
     for partition in &existing {
-        if partition.until.is_some_and(|until| until <= limit) && remove(pool, partition).await? {
+        let is_past = partition.until.is_some_and(|until| until <= limit);
+        if is_past && remove(&mut connection, partition).await? {
             maintained.dropped += 1;
         }
     }
@@ -89,9 +93,9 @@ pub fn sweep(
 /// A transaction that may change partitions, and the database's time; `None` while somebody else's
 /// may.
 async fn begin(
-    pool: &PgPool,
-) -> anyhow::Result<Option<(Transaction<'static, Postgres>, DateTime<Utc>)>> {
-    let mut tx = pool.begin().await.context("beginning maintenance")?;
+    connection: &mut PgConnection,
+) -> anyhow::Result<Option<(Transaction<'_, Postgres>, DateTime<Utc>)>> {
+    let mut tx = connection.begin().await.context("beginning maintenance")?;
     let row = sqlx::query!(
         r#"select pg_try_advisory_xact_lock($1, $2) as "locked!", now() as "now!",
                   set_config('lock_timeout', $3, true)"#,
@@ -110,8 +114,12 @@ async fn begin(
 
 /// False if it has to wait: somebody is busy with the table, or rows of that time are in the default
 /// partition, where they stay.
-async fn add(pool: &PgPool, from: DateTime<Utc>, until: DateTime<Utc>) -> anyhow::Result<bool> {
-    let Some((mut tx, _)) = begin(pool).await? else {
+async fn add(
+    connection: &mut PgConnection,
+    from: DateTime<Utc>,
+    until: DateTime<Utc>,
+) -> anyhow::Result<bool> {
+    let Some((mut tx, _)) = begin(connection).await? else {
         return Ok(false);
     };
     let added = async {
@@ -126,8 +134,8 @@ async fn add(pool: &PgPool, from: DateTime<Utc>, until: DateTime<Utc>) -> anyhow
 }
 
 /// False if anything in it is unpublished, or if somebody is busy with the table.
-async fn remove(pool: &PgPool, partition: &Partition) -> anyhow::Result<bool> {
-    let Some((mut tx, _)) = begin(pool).await? else {
+async fn remove(connection: &mut PgConnection, partition: &Partition) -> anyhow::Result<bool> {
+    let Some((mut tx, _)) = begin(connection).await? else {
         return Ok(false);
     };
     let name = &partition.name;
@@ -151,7 +159,7 @@ async fn remove(pool: &PgPool, partition: &Partition) -> anyhow::Result<bool> {
 
 /// Commits what was done. What could not be done now is rolled back at once, not when the connection
 /// is used next: its locks are in everybody's way.
-async fn end(tx: Transaction<'static, Postgres>, done: sqlx::Result<bool>) -> sqlx::Result<bool> {
+async fn end(tx: Transaction<'_, Postgres>, done: sqlx::Result<bool>) -> sqlx::Result<bool> {
     match done {
         Ok(true) => tx.commit().await.map(|()| true),
         Ok(false) => tx.rollback().await.map(|()| false),

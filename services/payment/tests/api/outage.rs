@@ -5,7 +5,7 @@ mod call;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use lab::outages::table::{self, Row};
@@ -31,6 +31,9 @@ const NO_DATABASE: &str = "postgres://nobody@127.0.0.1:1/none";
 const ANSWER_MAX: Duration = STORE_TIMEOUT
     .saturating_mul(2)
     .saturating_add(Duration::from_secs(5));
+/// Longest time until everything works again: workers give up on a silent store later than requests.
+const RECOVERY_MAX: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
 /// More than rows and workers together: each finds one that was used a moment ago, is believed to be
 /// alive, and is not.
 const CONNECTIONS_MAX: u32 = 24;
@@ -201,11 +204,12 @@ impl Scene {
             }
         };
         let hold = async {
-            eventually("all connections are at the store", async || {
-                let waiting = self.store.sessions_at_locks().await.unwrap();
-                waiting >= i64::from(CONNECTIONS_MAX)
-            })
-            .await;
+            let started = Instant::now();
+            let waiting = async || self.store.sessions_at_locks().await.unwrap();
+            while waiting().await < i64::from(CONNECTIONS_MAX) {
+                assert!(started.elapsed() < RECOVERY_MAX, "connections are lost");
+                tokio::time::sleep(POLL).await;
+            }
             all_wait.set(true);
             held.rollback().await.unwrap();
         };
@@ -217,7 +221,8 @@ impl Scene {
 }
 
 async fn start_on(world: &World, database_url: &str) -> (Caller, DropGuard) {
-    let mut config = config(world, &[]);
+    // The reaper goes round all the time, so that it too is at the store when that goes away.
+    let mut config = config(world, &["--reaper-interval-ms", "20"]);
     config.database.database_url = database_url.to_owned();
     config.database.database_connections_max = CONNECTIONS_MAX;
     let application = Application::build(config).await.unwrap();

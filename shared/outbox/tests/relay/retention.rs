@@ -1,8 +1,10 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use lab::wire::Wire;
 use outbox::{Maintained, Retention, maintain};
-use sqlx::AssertSqlSafe;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _};
 use uuid::Uuid;
 
 use crate::world::{World, event};
@@ -234,4 +236,22 @@ async fn the_relay_finds_unpublished_rows_by_the_small_index_of_each_partition()
         assert_eq!(plan.contains("Merge Append"), sql == select, "{plan}");
         assert!(plan.contains("Index Scan"), "{plan}");
     }
+}
+
+#[tokio::test]
+async fn a_round_that_is_given_up_on_a_silent_store_does_not_keep_its_place_in_the_pool() {
+    let world = World::create().await;
+    let url = world.pool.connect_options().to_url_lossy();
+    let wire = Wire::to(url.as_str()).await.unwrap();
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .test_before_acquire(false)
+        .acquire_timeout(Duration::from_secs(15));
+    let pool = pool.connect(&wire.url).await.unwrap();
+    wire.silence();
+    let round = tokio::time::timeout(Duration::from_millis(200), maintain(&pool, RETENTION));
+    assert!(round.await.is_err());
+    wire.open();
+    let maintained = maintain(&pool, RETENTION).await.unwrap();
+    assert!(maintained.created > 0, "{maintained:?}");
 }

@@ -1,18 +1,14 @@
 //! A request for each row of the table.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use chrono::Utc;
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::ANSWER_MAX;
+use super::{ANSWER_MAX, POLL, RECOVERY_MAX};
 use crate::front::{ACME, Answer, Caller, KEY, charge, send};
-
-/// Longest time until everything works again: a charger may have to give up on a silent store first.
-const RECOVERY_MAX: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(50);
 
 /// What the requests are about.
 #[derive(Clone, Copy)]
