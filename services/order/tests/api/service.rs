@@ -13,6 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use crate::answer::Answer;
+use crate::eventually;
 
 pub(crate) const ACME: &str = "demo-key-acme";
 pub(crate) const GLOBEX: &str = "demo-key-globex";
@@ -78,6 +79,20 @@ impl Service {
         let mut service = Self::start_on(&store.wire.url, change).await;
         service.pool = pool(&store.database_url);
         service
+    }
+
+    /// Waits until the reaper has made the outbox's partitions, three besides the default one: the
+    /// next COMMIT is then that of the next request.
+    pub(crate) async fn reaper_is_done(&self) {
+        let partitions = "select count(*) from pg_inherits where inhparent = 'outbox'::regclass";
+        eventually("the outbox has its partitions", async || {
+            let count: i64 = sqlx::query_scalar(partitions)
+                .fetch_one(&self.pool)
+                .await
+                .unwrap();
+            count == 4
+        })
+        .await;
     }
 
     /// A request without an API key.

@@ -29,6 +29,10 @@ async fn what_was_published_is_sent_again_with_the_same_ids_and_in_order() {
     assert_eq!(republish(&world.pool, long_ago()).await.unwrap(), 20);
     // A repeat before anything was sent finds nothing to do.
     assert_eq!(republish(&world.pool, long_ago()).await.unwrap(), 0);
+    assert!(
+        relay.try_publish_batch().await.is_err(),
+        "its session ended"
+    );
     while relay.try_publish_batch().await.unwrap() != Outcome::Idle {}
     let messages = world.topic.read().await;
     for order in orders {
