@@ -13,7 +13,7 @@ const PAYMENT: &str = "payment";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
 pub(super) enum Target {
-    Own(System),
+    Own(Box<System>),
     Attached(Endpoints),
 }
 
@@ -23,7 +23,7 @@ impl Target {
             kafka,
             ..SystemOptions::default()
         };
-        Ok(Self::Own(System::start(options).await?))
+        Ok(Self::Own(Box::new(System::start(options).await?)))
     }
 
     pub(super) fn attach(state_dir: &Path) -> anyhow::Result<Self> {
