@@ -78,7 +78,7 @@ impl Target {
 
     fn own(&self) -> anyhow::Result<&System> {
         match self {
-            Self::Own(system) => Some(system),
+            Self::Own(system) => Some(system.as_ref()),
             Self::Attached(_) => None,
         }
         .context("a service can be stopped only in a system that this command started")
