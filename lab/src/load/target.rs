@@ -14,7 +14,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 
 pub(super) enum Target {
     Own(Box<System>),
-    Attached(Endpoints),
+    Attached(Box<Endpoints>),
 }
 
 impl Target {
@@ -27,7 +27,7 @@ impl Target {
     }
 
     pub(super) fn attach(state_dir: &Path) -> anyhow::Result<Self> {
-        Ok(Self::Attached(Endpoints::load(state_dir)?))
+        Ok(Self::Attached(Box::new(Endpoints::load(state_dir)?)))
     }
 
     pub(super) fn order_urls(&self) -> Vec<String> {
