@@ -90,7 +90,7 @@ impl Service {
                 .fetch_one(&self.pool)
                 .await
                 .unwrap();
-            count == 4
+            (count == 4).then_some(())
         })
         .await;
     }
