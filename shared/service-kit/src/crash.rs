@@ -46,12 +46,16 @@ mod armed {
     use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::time::Duration;
 
     use anyhow::Context as _;
     use rustix::process::{Signal, getpid, kill_process};
     use serde::{Deserialize, Serialize};
 
     const ENV: &str = "CRASH_POINTS";
+
+    /// Longest wait for the process to stand still.
+    const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
     /// What an armed point does.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +128,8 @@ mod armed {
                 points().remove(name);
                 tracing::error!(point = name, "crash point reached: pausing this process");
                 let _ = kill_process(getpid(), Signal::STOP);
+                // The signal takes a moment; nothing beyond this point may run before it.
+                std::thread::park_timeout(STOP_TIMEOUT);
             }
         }
     }
