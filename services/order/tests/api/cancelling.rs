@@ -210,7 +210,7 @@ async fn a_commit_whose_answer_was_lost_is_found_by_the_retry() {
     let wire = Wire::to(&database_url).await.unwrap();
     let service = Service::start_on(&wire.url, |_| ()).await;
     let id = service.order_in("placed").await;
-    service.reaper_is_done().await;
+    let _held = service.hold_maintenance().await;
     wire.lose_commit(Loss::Answer);
     let lost = service.delete(id).await;
     assert!(wire.has_lost());

@@ -48,7 +48,7 @@ async fn an_order_that_was_stored_is_found_when_its_answer_never_comes() {
 async fn an_order_with_a_reference_is_found_after_a_commit_without_an_answer() {
     let (store, service) = connected().await;
     let cart = order_with("reference", "cart-1");
-    service.reaper_is_done().await;
+    let _held = service.hold_maintenance().await;
     store.wire.lose_commit(Loss::Answer);
     let first = service.post("k-1", &cart).await;
     assert!(store.wire.has_lost());
@@ -98,7 +98,7 @@ async fn a_reference_that_was_taken_is_told_by_the_retry() {
     let (store, service) = connected().await;
     let cart = order_with("reference", "cart-1");
     let first = service.post("k-1", &cart).await.expect(201).order_id();
-    service.reaper_is_done().await;
+    let _held = service.hold_maintenance().await;
     store.wire.lose_commit(Loss::Answer);
     let lost = service.post("k-2", &cart).await;
     assert!(store.wire.has_lost());

@@ -306,7 +306,7 @@ async fn a_commit_whose_answer_was_lost_is_replayed() {
     let wire = Wire::to(&database_url).await.unwrap();
     let service = Service::start_on(&wire.url, |_| ()).await;
     let id = service.order_in("declined").await;
-    service.reaper_is_done().await;
+    let _held = service.hold_maintenance().await;
     wire.lose_commit(Loss::Answer);
     let lost = service.pay("k-1", id, "pm_other").await;
     assert!(wire.has_lost());

@@ -7,13 +7,13 @@ use order::config::{Command, Config, Migration, Program};
 use order::startup::{Application, migrate};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use sqlx::PgPool;
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPoolOptions;
+use sqlx::{PgPool, Postgres};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use crate::answer::Answer;
-use crate::eventually;
 
 pub(crate) const ACME: &str = "demo-key-acme";
 pub(crate) const GLOBEX: &str = "demo-key-globex";
@@ -81,18 +81,16 @@ impl Service {
         service
     }
 
-    /// Waits until the reaper has made the outbox's partitions, three besides the default one: the
-    /// next COMMIT is then that of the next request.
-    pub(crate) async fn reaper_is_done(&self) {
-        let partitions = "select count(*) from pg_inherits where inhparent = 'outbox'::regclass";
-        eventually("the outbox has its partitions", async || {
-            let count: i64 = sqlx::query_scalar(partitions)
-                .fetch_one(&self.pool)
-                .await
-                .unwrap();
-            (count == 4).then_some(())
-        })
-        .await;
+    /// Keeps the reaper from the outbox for as long as the connection is held: the next COMMIT is
+    /// then that of the next request. The numbers are those of `outbox`'s lock for maintenance.
+    pub(crate) async fn hold_maintenance(&self) -> PoolConnection<Postgres> {
+        let mut held = self.pool.acquire().await.unwrap();
+        held.close_on_drop();
+        sqlx::query("select pg_advisory_lock(x'6f757462'::integer, 1001)")
+            .execute(&mut *held)
+            .await
+            .unwrap();
+        held
     }
 
     /// A request without an API key.
