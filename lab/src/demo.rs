@@ -10,6 +10,7 @@ mod out_of_stock;
 mod parallel;
 mod pay_again;
 mod place;
+mod receipts;
 mod retry;
 mod slow_provider;
 mod story;
@@ -75,6 +76,7 @@ async fn tell(system: &System) -> anyhow::Result<()> {
     pay_again::tell(&mut story).await?;
     out_of_stock::tell(&mut story).await?;
     slow_provider::tell(&mut story).await?;
+    receipts::tell(&mut story).await?;
     books::tell(&mut story).await
 }
 
