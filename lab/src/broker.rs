@@ -68,6 +68,20 @@ pub struct Broker {
     apache: Option<Apache>,
 }
 
+/// Creates a topic on a running cluster; one that exists stays as it is.
+pub async fn create_topic(brokers: &str, topic: &Topic) -> anyhow::Result<()> {
+    let name = topic.name.as_str();
+    let new = NewTopic::new(name, topic.partitions, TopicReplication::Fixed(1));
+    let results = admin(brokers)?
+        .create_topics([&new], &admin_options())
+        .await
+        .context("cannot create the topic")?;
+    match results.into_iter().find_map(|result| Some(result.err()?.1)) {
+        None | Some(RDKafkaErrorCode::TopicAlreadyExists) => Ok(()),
+        Some(code) => Err(anyhow!("cannot create the topic {name}: {code}")),
+    }
+}
+
 impl Broker {
     /// Starts the broker, or looks for the existing one, and sees that the topic exists.
     /// Logs go to `log_dir`.
@@ -121,20 +135,11 @@ impl Broker {
 
     /// Creates a topic; one that exists stays as it is.
     pub async fn create_topic(&self, topic: &Topic) -> anyhow::Result<()> {
-        let name = topic.name.as_str();
         if self.is_embedded {
             // It has no such request, and creates what it is asked about.
-            return ask(&self.brokers, Some(name)).await;
+            return ask(&self.brokers, Some(&topic.name)).await;
         }
-        let new = NewTopic::new(name, topic.partitions, TopicReplication::Fixed(1));
-        let results = admin(&self.brokers)?
-            .create_topics([&new], &admin_options())
-            .await
-            .context("cannot create the topic")?;
-        match results.into_iter().find_map(|result| Some(result.err()?.1)) {
-            None | Some(RDKafkaErrorCode::TopicAlreadyExists) => Ok(()),
-            Some(code) => Err(anyhow!("cannot create the topic {name}: {code}")),
-        }
+        create_topic(&self.brokers, topic).await
     }
 
     /// Deletes a topic and what is in it.

@@ -6,11 +6,15 @@
 // A command-line tool talks to its user on the console.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod balance;
 pub mod binaries;
 pub mod broker;
+pub mod chaos;
+pub mod check;
 pub mod client;
 pub mod demo;
 pub mod gateway;
+pub mod idle;
 pub mod infra;
 pub mod invariants;
 pub mod load;
@@ -30,6 +34,7 @@ pub mod signals;
 pub mod smtp_sink;
 pub mod supervisor;
 pub mod system;
+pub mod topic;
 pub mod up;
 pub mod verify;
 pub mod wire;

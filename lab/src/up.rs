@@ -26,6 +26,9 @@ pub struct Args {
     /// Where the services listen.
     #[arg(long, value_enum, default_value = "fixed")]
     ports: PortsChoice,
+    /// Processes of a service; those after the first listen on free ports.
+    #[arg(long, value_name = "SERVICE=N", value_parser = parse_scale)]
+    scale: Vec<(Service, u32)>,
     /// Partitions of the topic.
     #[arg(long, default_value_t = PARTITIONS_DEFAULT, value_parser = clap::value_parser!(i32).range(1..))]
     partitions: i32,
@@ -45,6 +48,10 @@ enum PortsChoice {
 
 impl Args {
     fn options(self) -> SystemOptions {
+        let mut options = SystemOptions::default();
+        for (service, count) in self.scale {
+            *options.replicas.get_mut(service) = count;
+        }
         SystemOptions {
             postgres: self
                 .database_url
@@ -56,8 +63,19 @@ impl Args {
             },
             partitions: self.partitions,
             state_dir: Some(self.state_dir),
-            ..SystemOptions::default()
+            ..options
         }
+    }
+}
+
+/// For clap: `payment=3`.
+fn parse_scale(text: &str) -> Result<(Service, u32), String> {
+    let (name, count) = text.split_once('=').ok_or("expected SERVICE=N")?;
+    let service = Service::ALL.into_iter().find(|it| it.name() == name);
+    let service = service.ok_or_else(|| format!("there is no service named {name:?}"))?;
+    match count.parse() {
+        Ok(count @ 1..) => Ok((service, count)),
+        _ => Err(format!("{count:?} is not a number of processes")),
     }
 }
 
@@ -111,4 +129,17 @@ Stop:                       Ctrl-C",
         endpoints.pids.get(Service::Payment.name()).unwrap_or(&0),
         endpoints.mails_dir.display()
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_scaled_to_at_least_one() {
+        assert_eq!(parse_scale("payment=3"), Ok((Service::Payment, 3)));
+        for bad in ["payment", "payment=0", "payment=x", "kafka=2"] {
+            parse_scale(bad).unwrap_err();
+        }
+    }
 }

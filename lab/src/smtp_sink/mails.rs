@@ -54,12 +54,15 @@ pub fn mails(dir: &Path) -> io::Result<Vec<Mail>> {
 }
 
 /// Puts a mail there; whoever lists the directory sees all of it or nothing.
-pub(super) fn keep(dir: &Path, from: &str, to: &[String], content: &[u8]) -> io::Result<()> {
+pub(super) fn keep(dir: &Path, from: &str, to: &[String], content: &[u8]) -> io::Result<Mail> {
     let name = Uuid::now_v7().to_string();
     let draft = dir.join(&name).with_extension("draft");
     let to = to.join(", ");
     let mut text = format!("{RETURN_PATH}: <{from}>\r\n{DELIVERED_TO}: {to}\r\n").into_bytes();
     text.extend_from_slice(content);
-    std::fs::write(&draft, text)?;
-    std::fs::rename(&draft, dir.join(&name).with_extension(EXTENSION))
+    std::fs::write(&draft, &text)?;
+    let path = dir.join(&name).with_extension(EXTENSION);
+    std::fs::rename(&draft, &path)?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok(Mail { path, text })
 }

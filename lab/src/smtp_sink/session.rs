@@ -160,7 +160,9 @@ impl Session<'_> {
         if let Some(Action::RefuseContent(code)) = action {
             return Ok(Next::Answer(format!("{code} refused as told")));
         }
-        mails::keep(&self.switch.mails_dir, &from, &to, &content)?;
+        let mail = mails::keep(&self.switch.mails_dir, &from, &to, &content)?;
+        let subject = mail.header("Subject").unwrap_or_default();
+        eprintln!("mail to {}: {subject}", mail.recipient());
         match action {
             Some(Action::LoseAnswer) => Ok(Next::Break),
             // For as long as the sink lives, whatever the client does.

@@ -23,6 +23,8 @@ pub enum Command {
     Serve(Box<Config>),
     /// Bring the database up to date and exit.
     Migrate(Migration),
+    /// Exit with 0 if the service that listens here says that it is ready.
+    Healthy(service_kit::Probe),
 }
 
 #[derive(Clone, Debug, Args)]

@@ -1,4 +1,4 @@
-//! `psp serve` and `psp migrate`.
+//! `psp serve`, `psp migrate` and `psp healthy`.
 
 use std::process::ExitCode;
 
@@ -17,6 +17,7 @@ async fn main() -> ExitCode {
                 Application::build(config).await?.run_until(shutdown).await
             }
             Command::Migrate(migration) => migrate(migration).await,
+            Command::Healthy(probe) => probe.ask().await,
         }
     })
     .await

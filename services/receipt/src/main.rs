@@ -1,4 +1,4 @@
-//! `receipt serve` and `receipt migrate`.
+//! `receipt serve`, `receipt migrate` and `receipt healthy`.
 
 use std::process::ExitCode;
 
@@ -17,6 +17,7 @@ async fn main() -> ExitCode {
                 Application::build(*config).await?.run_until(shutdown).await
             }
             Command::Migrate(migration) => migrate(migration).await,
+            Command::Healthy(probe) => probe.ask().await,
         }
     })
     .await

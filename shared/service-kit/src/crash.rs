@@ -34,7 +34,7 @@ pub async fn during<F: Future>(name: &'static str, work: F) -> F::Output {
 }
 
 #[cfg(feature = "crash-points")]
-pub use armed::{Action, arm, arm_from_env, is_armed, list};
+pub use armed::{Action, arm, arm_from_env, disarm_all, is_armed, list};
 
 #[cfg(not(feature = "crash-points"))]
 fn is_armed(_: &str) -> bool {
@@ -86,6 +86,11 @@ mod armed {
         let hits = hits.max(1);
         points().insert(name.to_owned(), Armed { hits, action });
         ANY.store(true, Ordering::Release);
+    }
+
+    pub fn disarm_all() {
+        points().clear();
+        ANY.store(false, Ordering::Release);
     }
 
     pub fn arm_from_env() -> anyhow::Result<()> {

@@ -105,6 +105,11 @@ mod admin {
             crash::arm(&arm.name, arm.hits, arm.action);
             Json(crash::list())
         };
-        Router::new().route("/admin/crash-points", get(list).post(arm))
+        let disarm = async || {
+            crash::disarm_all();
+            Json(crash::list())
+        };
+        let routes = get(list).post(arm).delete(disarm);
+        Router::new().route("/admin/crash-points", routes)
     }
 }

@@ -8,6 +8,7 @@ pub mod http;
 pub mod kafka;
 pub mod migration;
 mod pace;
+pub mod probe;
 pub mod problem;
 pub mod program;
 pub mod reaper;
@@ -17,6 +18,7 @@ pub mod workers;
 
 pub use backoff::Backoff;
 pub use pace::pace;
+pub use probe::Probe;
 pub use problem::Problem;
 pub use reaper::{Reaper, Step, Swept};
 pub use workers::Workers;

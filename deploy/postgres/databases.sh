@@ -1,0 +1,19 @@
+#!/bin/bash
+# Run once, on an empty volume: a database and a role for each service, which sees no other's, and a
+# role for the lab, which may read them all.
+set -euo pipefail
+
+sql() { psql -v ON_ERROR_STOP=1 --no-psqlrc --quiet --username "$POSTGRES_USER" "$@"; }
+
+sql -v password="$DATABASE_PASSWORD" <<'SQL'
+create role lab login password :'password';
+grant pg_read_all_data to lab;
+SQL
+for service in order payment fulfilment receipt psp; do
+    sql -v service="$service" -v password="$DATABASE_PASSWORD" <<'SQL'
+create role :"service" login password :'password';
+create database :"service" owner :"service";
+revoke connect on database :"service" from public;
+grant connect on database :"service" to lab;
+SQL
+done

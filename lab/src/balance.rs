@@ -1,0 +1,132 @@
+//! `lab balance`: one address in front of all replicas of a service, as any orchestrator provides.
+//!
+//! It works on connections, not on requests: each new one goes to the next of the addresses that the
+//! name has just now, or to one after that if it is refused there. A replica that dies takes its open
+//! connections with it; that is for the client to survive, under the same key.
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::signals::StopSignals;
+
+/// A replica on the same network answers at once, or is gone.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Spreads connections over the replicas behind a name until SIGTERM.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Where to listen, and the name and port behind it: 0.0.0.0:8081=order:8081.
+    #[arg(required = true, value_name = "ADDRESS=HOST:PORT")]
+    routes: Vec<Route>,
+}
+
+#[derive(Debug, Clone)]
+struct Route {
+    listen: SocketAddr,
+    target: String,
+}
+
+impl FromStr for Route {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (listen, target) = text.split_once('=').ok_or("expected ADDRESS=HOST:PORT")?;
+        let listen = listen
+            .parse()
+            .map_err(|_| format!("{listen:?} is no address to listen on"))?;
+        match target.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(Route {
+                listen,
+                target: target.to_owned(),
+            }),
+            _ => Err(format!("{target:?} is not HOST:PORT")),
+        }
+    }
+}
+
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let mut signals = StopSignals::listen()?;
+    let mut routes = JoinSet::new();
+    for route in args.routes {
+        let listener = TcpListener::bind(route.listen)
+            .await
+            .with_context(|| format!("cannot listen on {}", route.listen))?;
+        routes.spawn(serve(listener, route.target));
+    }
+    tokio::select! {
+        Some(ended) = routes.join_next() => ended?,
+        _ = signals.next() => Ok(()),
+    }
+}
+
+/// Spreads connections for as long as it is polled.
+pub async fn serve(listener: TcpListener, target: String) -> anyhow::Result<()> {
+    let target: Arc<str> = target.into();
+    let turn = Arc::new(AtomicUsize::new(0));
+    // Dropped with this function, and the connections with them.
+    let mut connections = JoinSet::new();
+    loop {
+        let (mut client, _) = tokio::select! {
+            accepted = listener.accept() => accepted.context("accepting")?,
+            Some(_) = connections.join_next() => continue,
+        };
+        let (target, turn) = (Arc::clone(&target), Arc::clone(&turn));
+        connections.spawn(async move {
+            // Without a replica the client's connection is closed, as by one that just died.
+            if let Some(mut replica) = connect(&target, &turn).await {
+                // Either side may break off at any time.
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut replica).await;
+            }
+        });
+    }
+}
+
+/// A connection to the replica whose turn it is, or to the next that takes one.
+async fn connect(target: &str, turn: &AtomicUsize) -> Option<TcpStream> {
+    let mut replicas: Vec<SocketAddr> = match tokio::net::lookup_host(target).await {
+        Ok(found) => found.collect(),
+        Err(error) => {
+            eprintln!("{target}: {error}");
+            return None;
+        }
+    };
+    // Name servers shuffle; turns need an order.
+    replicas.sort_unstable();
+    let first = turn.fetch_add(1, Ordering::Relaxed) % replicas.len().max(1);
+    replicas.rotate_left(first);
+    for replica in replicas {
+        if let Ok(Ok(stream)) = timeout(CONNECT_TIMEOUT, TcpStream::connect(replica)).await {
+            return Some(stream);
+        }
+    }
+    eprintln!("{target}: no replica takes connections");
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_names_both_sides() {
+        let route: Route = "0.0.0.0:8081=order:8081".parse().unwrap();
+        assert_eq!(route.listen.port(), 8081);
+        assert_eq!(route.target, "order:8081");
+        for bad in [
+            "order:8081",
+            "8081=order:8081",
+            "0.0.0.0:1=order",
+            "0.0.0.0:1=:5",
+        ] {
+            bad.parse::<Route>().unwrap_err();
+        }
+    }
+}

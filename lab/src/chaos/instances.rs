@@ -1,0 +1,124 @@
+//! Single replicas of a service, by their own addresses.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::service::Service;
+use crate::system::Endpoints;
+
+const ASK_TIMEOUT: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Payment's gauge of calls that wait for the provider.
+const IN_FLIGHT: &str = "charges_in_flight";
+
+/// Print the URL of the payment replica that is calling the provider just now.
+#[derive(Debug, clap::Args)]
+pub(super) struct Caller {
+    /// Base URLs of payment's replicas.
+    #[arg(required = true)]
+    urls: Vec<String>,
+    /// Longest wait for one of them to call.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+}
+
+/// Arm a crash point of one process, which is then killed, or paused, at its next pass.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arm {
+    /// The process's base URL.
+    url: String,
+    /// The name of the point, as in ARCHITECTURE.md.
+    point: String,
+    /// Have it stop there instead of dying.
+    #[arg(long)]
+    pause: bool,
+}
+
+/// Print process id and base URL of each process of a name, where `lab up` runs them.
+#[derive(Debug, clap::Args)]
+pub(super) struct Instances {
+    /// A service, `postgres` or `kafka`.
+    name: String,
+}
+
+/// Disarm all crash points of a process.
+#[derive(Debug, clap::Args)]
+pub(super) struct Disarm {
+    /// The process's base URL.
+    url: String,
+}
+
+pub(super) async fn caller(args: Caller) -> anyhow::Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(args.seconds);
+    loop {
+        for url in &args.urls {
+            if calls_in_flight(url).await? > 0.0 {
+                println!("{url}");
+                return Ok(());
+            }
+        }
+        if Instant::now() >= deadline {
+            bail!("no replica of payment is calling the provider");
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
+async fn calls_in_flight(url: &str) -> anyhow::Result<f64> {
+    let metrics = reqwest::Client::new()
+        .get(format!("{url}/metrics"))
+        .timeout(ASK_TIMEOUT)
+        .send()
+        .await
+        .and_then(reqwest::Response::error_for_status)
+        .with_context(|| format!("GET {url}/metrics"))?
+        .text()
+        .await?;
+    let value = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix(IN_FLIGHT)?.trim().parse().ok());
+    // A process that has never called has no such line.
+    Ok(value.unwrap_or_default())
+}
+
+pub(super) async fn arm(args: Arm) -> anyhow::Result<()> {
+    let action = if args.pause { "pause" } else { "kill" };
+    let body = json!({ "name": args.point, "action": action });
+    let request = reqwest::Client::new().post(crash_points(&args.url));
+    ask(request.json(&body)).await
+}
+
+pub(super) async fn disarm(args: Disarm) -> anyhow::Result<()> {
+    ask(reqwest::Client::new().delete(crash_points(&args.url))).await
+}
+
+fn crash_points(url: &str) -> String {
+    format!("{url}/admin/crash-points")
+}
+
+async fn ask(request: reqwest::RequestBuilder) -> anyhow::Result<()> {
+    let answer = request.timeout(ASK_TIMEOUT).send().await?;
+    if answer.status() == reqwest::StatusCode::NOT_FOUND {
+        bail!("the service has no crash points: build it with the feature `crash-points`");
+    }
+    answer.error_for_status().context("setting crash points")?;
+    Ok(())
+}
+
+pub(super) fn list(args: Instances, endpoints: &Endpoints) -> anyhow::Result<()> {
+    let name = &args.name;
+    let is_replica = |process: &str| {
+        let number = process.strip_prefix(name.as_str());
+        number.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let service = Service::ALL.into_iter().find(|it| it.name() == name);
+    let mut urls = service.into_iter().flat_map(|it| endpoints.urls.get(it));
+    // Sorted by name, as the URLs are by number.
+    for (_, pid) in endpoints.pids.iter().filter(|(it, _)| is_replica(it)) {
+        println!("{pid} {}", urls.next().map_or("", String::as_str));
+    }
+    Ok(())
+}

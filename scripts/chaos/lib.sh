@@ -1,0 +1,138 @@
+# Sourced by the scripts beside it. They read like the story that they tell; what a step means where
+# the system runs is in on/*.sh, and the lab's tool sees what they do (lab chaos --help).
+# shellcheck shell=bash
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# Longest time for everything to be done once the fault is over.
+settle_seconds=180
+
+say() { echo "→ $*"; }
+fail() {
+    echo "✗ $*" >&2
+    exit 1
+}
+
+usage() {
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" | grep -v '^shellcheck '
+    cat <<USAGE
+
+usage: scripts/chaos/$(basename "$0") [--on compose|local|kubernetes]${options:-}
+
+  --on compose      the containers of \`docker compose up\`
+  --on local        the processes of \`lab up\` or scripts/demo.sh
+  --on kubernetes   pods, by kubectl (deploy/k8s; NAMESPACE, default chargeonce)
+
+Without --on: the containers if they run, or else the processes. Exits with 0 if every invariant
+holds in the end and each order was charged once.
+USAGE
+}
+
+# begin ARGUMENT…: reads the common options, finds the system, and has it cleaned up in the end.
+begin() {
+    local on=""
+    while [[ $# -gt 0 ]]; do
+        case $1 in
+        -h | --help) usage && exit ;;
+        --on) on=${2:-} && shift ;;
+        --on=*) on=${1#*=} ;;
+        *)
+            own_option "$@"
+            # shellcheck disable=SC2317  # where own_option is another
+            shift
+            ;;
+        esac
+        shift
+    done
+    [[ -n $on ]] || on=$(find_system)
+    [[ -f $root/scripts/chaos/on/$on.sh ]] || fail "--on is compose, local or kubernetes"
+    # shellcheck source=/dev/null
+    . "$root/scripts/chaos/on/$on.sh"
+    export CHAOS_ON=$on
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    trap clean_up EXIT
+    eyes chaos clear-faults || fail "the system does not answer: is it up?"
+}
+
+# A script that has an option with a value of its own defines this.
+own_option() { fail "unknown option $1; see --help"; }
+
+find_system() {
+    if [[ -n $(cd "$root" && docker compose ps -q lab 2>/dev/null) ]]; then
+        echo compose
+    else
+        echo local
+    fi
+}
+
+# What clean_up is to do, newest first, unless it has been done.
+undo=()
+at_exit() { undo=("$*" ${undo[@]+"${undo[@]}"}); }
+# done_early: the newest of it was done.
+done_early() { undo=(${undo[@]+"${undo[@]:1}"}); }
+clean_up() {
+    local code=$? step
+    trap '' INT TERM
+    [[ -z ${placing:-} ]] || kill "$placing" 2>/dev/null || true
+    for step in ${undo[@]+"${undo[@]}"}; do
+        $step >/dev/null 2>&1 || true
+    done
+    [[ $code -eq 0 ]] || eyes chaos clear-faults >/dev/null 2>&1 || true
+    [[ -z ${ids:-} ]] || rm -f "$ids"
+    exit "$code"
+}
+
+# place OPTION…: places orders and prints their ids.
+place() { eyes chaos place "$@"; }
+
+# moment NAME ORDER… [--seconds N]: waits for a moment in the life of orders and shows the evidence.
+moment() {
+    local evidence
+    evidence=$(eyes chaos wait "$@") || fail "the moment \`$1\` was missed"
+    say "$evidence"
+}
+
+# kill_all NAME: kills every process of a service at once.
+kill_all() {
+    local instance
+    for instance in $(instances "$1"); do
+        kill_instance "$1" "$instance" &
+    done
+    wait_for_jobs
+}
+
+# Waits for the jobs of kill_all, not for orders that are being placed.
+wait_for_jobs() {
+    local job
+    for job in $(jobs -p); do
+        [[ $job == "${placing:-}" ]] || wait "$job" || fail "the kill did not land"
+    done
+}
+
+# under_load COMMAND…: runs a command in the midst of orders, 5 a second; they are in ${orders[@]}.
+under_load() {
+    ids=$(mktemp)
+    say "placing 60 orders, 5 a second; the client tries each until it is accepted"
+    place --count 60 --over 12 >"$ids" &
+    placing=$!
+    while [[ $(wc -l <"$ids") -lt 10 ]]; do
+        kill -0 "$placing" 2>/dev/null || fail "orders are not accepted"
+        sleep 0.1
+    done
+    "$@"
+    read_orders
+    moment open "${orders[@]}"
+    wait "$placing" || fail "an order was not accepted"
+    placing=""
+    read_orders
+}
+# shellcheck disable=SC2207  # ids have no spaces, and macOS' bash has no mapfile
+read_orders() { orders=($(<"$ids")); }
+
+# finish ORDER…: the verdict.
+finish() {
+    say "waiting until everything is done, then checking"
+    eyes check --seconds "$settle_seconds" "$@" || fail "something does not hold"
+    echo "✓ $(basename "$0" .sh): one order, one charge"
+}

@@ -1,0 +1,78 @@
+# The system in containers. Sourced by lib.sh, which sets root.
+# shellcheck shell=bash disable=SC2154
+
+# An image with a shell, which the containers of the services do not have.
+tool_image=postgres:17
+
+compose() { (cd "$root" && docker compose "$@"); }
+eyes() { compose exec -T lab lab "$@" </dev/null; }
+instances() { compose ps -q "$1"; }
+about() { docker inspect -f "$2" "$1"; }
+name_of() { about "$1" '{{slice .Name 1}}'; }
+
+# network NAME CONTAINER: its full name and the container's address in it.
+network() {
+    # shellcheck disable=SC2016  # a template of Docker's
+    about "$2" '{{range $name, $it := .NetworkSettings.Networks}}{{println $name $it.IPAddress}}{{end}}' |
+        grep "_$1 "
+}
+
+# url_of SERVICE CONTAINER: its own address, past the name that all replicas share.
+url_of() {
+    local address port
+    read -r _ address < <(network core "$2")
+    case $1 in
+    order) port=8081 ;;
+    payment) port=8082 ;;
+    *) fail "no port known for $1" ;;
+    esac
+    echo "http://$address:$port"
+}
+
+# kill_instance SERVICE CONTAINER: SIGKILL to all that runs in it. From inside, since a container that
+# `docker kill` ended would not be started again by its restart policy.
+kill_instance() {
+    local container=$2 before
+    before=$(about "$container" '{{.State.StartedAt}}')
+    docker run --rm --pid "container:$container" --network none --user 0 --entrypoint sh \
+        "$tool_image" -c 'kill -9 -1' >/dev/null 2>&1 || true
+    for _ in {1..200}; do
+        if [[ $(about "$container" '{{.State.StartedAt}}') != "$before" ||
+            $(about "$container" '{{.State.Running}}') == false ]]; then
+            say "kill -9 in $(name_of "$container"); restarts by now: $(about "$container" '{{.RestartCount}}')"
+            return
+        fi
+        sleep 0.05
+    done
+    return 1
+}
+
+freeze() { docker pause "$2" >/dev/null && say "paused $(name_of "$2")"; }
+thaw() { docker unpause "$2" >/dev/null && say "resumed $(name_of "$2")"; }
+
+# need_two SERVICE: one more replica if there is only one, for as long as the script runs.
+need_two() {
+    [[ $(instances "$1" | wc -l) -lt 2 ]] || return 0
+    say "starting a second replica of $1"
+    at_exit compose up -d --no-build --no-recreate --no-deps --scale "$1=1" "$1"
+    compose up -d --no-build --no-recreate --no-deps --wait --scale "$1=2" "$1" >/dev/null 2>&1
+}
+
+# Takes the replicas of payment off the network that they share with the provider.
+cut_network() {
+    local container name
+    for container in $(instances payment); do
+        read -r name _ < <(network provider "$container")
+        at_exit docker network connect --alias payment "$name" "$container"
+        docker network disconnect "$name" "$container"
+        say "took $(name_of "$container") off $name"
+    done
+}
+mend_network() {
+    local container name
+    read -r name _ < <(network provider "$(instances psp)")
+    for container in $(instances payment); do
+        docker network connect --alias payment "$name" "$container"
+        say "put $(name_of "$container") back on $name"
+    done
+}

@@ -1,0 +1,54 @@
+# The system as processes of `lab up`. Sourced by lib.sh, which sets root.
+# shellcheck shell=bash disable=SC2154
+
+# The newest build, unless LAB names one.
+lab_path() {
+    local target=${CARGO_TARGET_DIR:-$root/target} path
+    # shellcheck disable=SC2012  # two names of our own
+    path=$(ls -t "$target"/{debug,release}/lab 2>/dev/null | head -n 1)
+    echo "${path:-$target/debug/lab}"
+}
+LAB=${LAB:-$(lab_path)}
+[[ -x $LAB ]] || fail "the lab is not built: run scripts/demo.sh, or set LAB to its path"
+
+eyes() { "$LAB" "$@"; }
+instances() {
+    local found
+    found=$(eyes chaos instances "$1" | cut -d ' ' -f 1)
+    [[ -n $found ]] || fail "$1 does not run here"
+    echo "$found"
+}
+url_of() { eyes chaos instances "$1" | awk -v pid="$2" '$1 == pid { print $2 }'; }
+
+# kill_instance SERVICE PID: SIGKILL; the lab starts it again.
+kill_instance() {
+    if [[ $1 == kafka && $(<"/proc/$2/comm") != java ]]; then
+        fail "the embedded broker keeps its messages in memory; start the lab with \`lab up --kafka apache\`"
+    fi
+    kill -9 "$2"
+    for _ in {1..200}; do
+        if ! kill -0 "$2" 2>/dev/null; then
+            say "kill -9 $2   ($1)"
+            return
+        fi
+        sleep 0.05
+    done
+    return 1
+}
+
+freeze() { kill -STOP "$2" && say "kill -STOP $2   ($1)"; }
+thaw() { kill -CONT "$2" && say "kill -CONT $2   ($1)"; }
+
+need_two() {
+    [[ $(instances "$1" | wc -l) -ge 2 ]] ||
+        fail "there must be another to take over: start the lab with \`lab up --scale $1=2\`"
+}
+
+# There is no network between processes. What payment sees of a cut is a provider that says nothing, so
+# the provider is stopped.
+cut_network() {
+    provider=$(instances psp)
+    at_exit thaw psp "$provider"
+    freeze psp "$provider"
+}
+mend_network() { thaw psp "$provider"; }
