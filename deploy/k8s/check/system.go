@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -82,7 +83,8 @@ func (s *System) problems(sources Sources) []string {
 			s.fault("%s is used by nobody", name)
 		}
 	}
-	return s.faults
+	slices.Sort(s.faults)
+	return slices.Compact(s.faults)
 }
 
 func (s *System) fault(format string, values ...any) {
