@@ -1,0 +1,117 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const repository = "../../.."
+
+// breakage is one way to spoil a manifest, and what the check has to say about it.
+type breakage struct {
+	file, old, new, overlay, problem string
+}
+
+var breakages = []breakage{
+	{"base/order.yaml", "maxUnavailable: 1", "maxUnavailabel: 1", "base", `unknown field "spec.maxUnavailabel"`},
+	{"base/order.yaml", "maxUnavailable: 1", "maxUnavailable: one", "base", "spec.maxUnavailable"},
+	{"base/order.yaml", "minReplicas: 2", "minReplicas: 20", "base", "must be greater than or equal to `minReplicas`"},
+	{"base/order.yaml", "name: http, containerPort", "name: HTTP, containerPort", "base", "ports[0].name"},
+	{"base/order.yaml", "apiVersion: policy/v1", "apiVersion: policy/v1beta1", "base", "PodDisruptionBudget order"},
+	{"base/network.yaml", "operator: In", "operator: Among", "base", "not a valid selector operator"},
+	{"base/order.yaml", "  selector:\n    app.kubernetes.io/name: order", "  selector:\n    app.kubernetes.io/name: orders", "base", "Service order: selects the pods of 0"},
+	{"base/payment.yaml", "targetPort: http", "targetPort: web", "base", "Service payment: its pods have no port web"},
+	{"base/fulfilment.yaml", "kind: PodDisruptionBudget\nmetadata:\n  name: fulfilment\nspec:\n  maxUnavailable: 1", "kind: PodDisruptionBudget\nmetadata:\n  name: fulfilment\nspec:\n  maxUnavailable: 1\n  selector: {matchLabels: {app.kubernetes.io/name: receipt}}\n---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata:\n  name: second\nspec:", "base", "Deployment receipt: has 2 disruption budgets"},
+	{"base/receipt.yaml", "kind: Deployment, name: receipt", "kind: Deployment, name: receipts", "base", "HorizontalPodAutoscaler receipt: there is no Deployment receipts"},
+	{"base/receipt.yaml", "kind: Deployment, name: receipt", "kind: Deployment, name: order", "base", "Deployment receipt: consumes messages, but has no autoscaler"},
+	{"base/payment.yaml", "  # No replicas: they are the autoscaler's.", "  replicas: 3", "base", "Deployment payment: sets replicas"},
+	{"base/scaling.yaml", "name: cpu\n", "name: cpuu\n", "base", "must look at CPU and at lag"},
+	{"base/scaling.yaml", "name: inbox_lag_messages", "name: inbox_lag", "base", "must look at CPU and at lag"},
+	{"base/payment.yaml", "serviceAccountName: payment", "serviceAccountName: charger", "base", "there is no ServiceAccount \"charger\""},
+	{"base/payment.yaml", "automountServiceAccountToken: false", "automountServiceAccountToken: true", "base", "ServiceAccount payment: hands out a token"},
+	{"base/config/payment.env", "PSP_URL", "PSP_ULR", "base", "service does not know a setting PSP_ULR"},
+	{"base/config/chargeonce.env", "LOG_FORMAT", "PSP_URL", "base", "Deployment order: service does not know a setting PSP_URL"},
+	{"base/config/order.env", "8081", "8082", "base", "Deployment order: LISTEN"},
+	{"base/config/order.env", "0.0.0.0", "127.0.0.1", "base", "Deployment order: LISTEN"},
+	{"base/fulfilment.yaml", "configMapRef: {name: fulfilment}", "configMapRef: {name: stock}", "base", "there is no ConfigMap/stock"},
+	{"base/fulfilment.yaml", "key: DATABASE_URL", "key: DATABASE", "base", "there is no DATABASE in Secret/fulfilment"},
+	{"base/fulfilment.yaml", "secretRef: {name: fulfilment}", "secretRef: {name: order}", "base", "goes to both"},
+	{"base/fulfilment.yaml", "secretRef: {name: fulfilment}", "configMapRef: {name: chargeonce}", "base", "no DATABASE_URL from a secret"},
+	{"base/fulfilment.yaml", "command: [/bin/fulfilment]", "command: [/bin/order]", "base", "runs [/bin/order]"},
+	{"overlays/lab/kustomization.yaml", "  - name: psp\n    literals", "  - name: unused\n    literals: [A=B]\n  - name: psp\n    literals", "overlays/lab", "is used by nobody"},
+	{"overlays/lab/lab.yaml", "args: [idle]", "args: [idle]\n          env: [{name: A, value: B}]", "overlays/lab", "no rule knows the settings of this tool"},
+	{"components/service/pod.yaml", "terminationGracePeriodSeconds: 30", "terminationGracePeriodSeconds: 15", "base", "preStop and drain take 15 s"},
+	{"components/service/pod.yaml", "            preStop:\n              sleep:\n                seconds: 5", "            {}", "base", "without a preStop pause"},
+	{"components/service/pod.yaml", "livenessProbe:\n            httpGet: {path: /healthz", "livenessProbe:\n            httpGet: {path: /readyz", "base", "liveness probe must ask for /healthz"},
+	{"components/service/pod.yaml", "maxUnavailable: 0", "maxUnavailable: 1", "base", "a roll-out must not"},
+	{"components/service/pod.yaml", "runAsNonRoot: true", "runAsNonRoot: false", "base", "not restricted: runAsNonRoot"},
+	{"components/service/pod.yaml", "drop: [ALL]", "drop: [NET_RAW]", "base", "unrestricted capabilities"},
+	{"components/service/pod.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "base", "may write to its root"},
+	{"components/service/pod.yaml", "runAsUser: 10001", "runAsUser: 1000", "base", "does not run as user 10001"},
+	{"components/service/pod.yaml", "enableServiceLinks: false", "enableServiceLinks: true", "base", "enableServiceLinks"},
+	{"components/service/pod.yaml", "automountServiceAccountToken: false", "automountServiceAccountToken: true", "base", "it gets no token"},
+	{"components/service/pod.yaml", ", memory: 128Mi", "", "base", "no limit of memory"},
+	{"components/service/pod.yaml", "app.kubernetes.io/part-of: chargeonce", "app.kubernetes.io/part-of: charge", "base", "a spread constraint counts no pods"},
+	{"base/network.yaml", "policyTypes: [Ingress, Egress]", "policyTypes: [Ingress]", "base", "no NetworkPolicy closes the namespace"},
+	{"base/network.yaml", "port: http}", "port: metrics}", "base", "has no port metrics"},
+	{"base/payment.yaml", "    - ports:\n        - {protocol: TCP, port: 80}", "    - {}", "base", "out to every port"},
+	{"overlays/lab/network.yaml", "app.kubernetes.io/name: mail", "app.kubernetes.io/name: mails", "overlays/lab", "selects no pods"},
+	{"base/namespace.yaml", "enforce: restricted", "enforce: baseline", "base", "does not enforce restricted"},
+	{"overlays/production/ingress.yaml", "path: /orders", "path: /", "overlays/production", "may pass /admin on"},
+	{"overlays/production/ingress.yaml", "{name: order, port", "{name: orders, port", "overlays/production", "a backend does not exist"},
+	{"overlays/production/ingress.yaml", "pathType: Exact", "pathType: exact", "overlays/production", "pathType"},
+	{"overlays/production/kustomization.yaml", "newTag", "newTags", "overlays/production", "newTags"},
+}
+
+func TestEveryBreakageIsSeen(t *testing.T) {
+	sources, err := readSources(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range breakages {
+		t.Run(b.problem, func(t *testing.T) {
+			directory := t.TempDir()
+			for _, part := range []string{"base", "components", "overlays"} {
+				copied := filepath.Join(directory, part)
+				if err := os.CopyFS(copied, os.DirFS(filepath.Join("..", part))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			spoil(t, filepath.Join(directory, b.file), b.old, b.new)
+			_, problems := check(filepath.Join(directory, b.overlay), sources)
+			if !strings.Contains(strings.Join(problems, "\n"), b.problem) {
+				t.Errorf("%q instead of %q in %s was not seen; seen was: %q", b.new, b.old, b.file, problems)
+			}
+		})
+	}
+}
+
+func TestTheManifestsAreGood(t *testing.T) {
+	sources, err := readSources(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, overlay := range []string{"../base", "../overlays/lab", "../overlays/production"} {
+		if _, problems := check(overlay, sources); len(problems) > 0 {
+			t.Errorf("%s: %q", overlay, problems)
+		}
+	}
+}
+
+// spoil fails if there is nothing to replace: the breakage would test nothing.
+func spoil(t *testing.T, path, old, new string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoilt := strings.ReplaceAll(string(text), old, new)
+	if spoilt == string(text) {
+		t.Fatalf("%s does not contain %q", path, old)
+	}
+	if err := os.WriteFile(path, []byte(spoilt), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

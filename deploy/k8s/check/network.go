@@ -1,0 +1,109 @@
+package main
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// checkNetwork: closed unless opened, every opening leads somewhere, and none to the operators' routes.
+func (s *System) checkNetwork() {
+	closed := false
+	for _, policy := range s.policies {
+		spec := policy.Spec
+		all := len(spec.PodSelector.MatchLabels) == 0 && len(spec.PodSelector.MatchExpressions) == 0
+		closed = closed || all && len(spec.PolicyTypes) == 2 && len(spec.Ingress)+len(spec.Egress) == 0
+		pods := s.selected(&spec.PodSelector)
+		if len(pods) == 0 {
+			s.fault("NetworkPolicy %s: selects no pods", policy.Name)
+		}
+		for _, rule := range spec.Ingress {
+			if len(rule.From) == 0 || len(rule.Ports) == 0 {
+				s.fault("NetworkPolicy %s: lets everybody in, or to every port", policy.Name)
+			}
+			s.peers(policy.Name, rule.From)
+			s.checkPorts(policy.Name, rule.Ports, pods)
+		}
+		for _, rule := range spec.Egress {
+			if len(rule.Ports) == 0 {
+				s.fault("NetworkPolicy %s: lets its pods out to every port", policy.Name)
+			}
+			s.checkPorts(policy.Name, rule.Ports, s.peers(policy.Name, rule.To))
+		}
+	}
+	if !closed {
+		s.fault("no NetworkPolicy closes the namespace in both directions")
+	}
+	for _, namespace := range s.namespaces {
+		if namespace.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
+			s.fault("Namespace %s: does not enforce restricted pods", namespace.Name)
+		}
+	}
+	s.checkIngresses()
+}
+
+// peers returns the deployments of this namespace that a rule names; each name has to fit some.
+func (s *System) peers(policy string, peers []networkingv1.NetworkPolicyPeer) []*appsv1.Deployment {
+	var found []*appsv1.Deployment
+	for _, peer := range peers {
+		if peer.PodSelector == nil || peer.NamespaceSelector != nil {
+			continue
+		}
+		pods := s.selected(peer.PodSelector)
+		if len(pods) == 0 {
+			s.fault("NetworkPolicy %s: a peer selects no pods", policy)
+		}
+		found = append(found, pods...)
+	}
+	return found
+}
+
+func (s *System) checkPorts(policy string, ports []networkingv1.NetworkPolicyPort, pods []*appsv1.Deployment) {
+	for _, port := range ports {
+		if port.Port == nil || port.Port.Type != intstr.String {
+			continue
+		}
+		// A name is looked up in the pods, so there have to be some.
+		if len(pods) == 0 {
+			s.fault("NetworkPolicy %s: port %s of unknown pods", policy, port.Port.StrVal)
+		}
+		for _, pod := range pods {
+			if !hasPort(pod, port.Port.StrVal) {
+				s.fault("NetworkPolicy %s: %s has no port %s", policy, pod.Name, port.Port.StrVal)
+			}
+		}
+	}
+}
+
+// checkIngresses: the world sees a route only if it is named, and /admin is not.
+func (s *System) checkIngresses() {
+	for _, ingress := range s.ingresses {
+		if ingress.Spec.DefaultBackend != nil {
+			s.fault("Ingress %s: a default backend passes everything on", ingress.Name)
+		}
+		for _, rule := range ingress.Spec.Rules {
+			for _, path := range rule.HTTP.Paths {
+				if path.Path == "/" || strings.HasPrefix(path.Path, "/admin") || *path.PathType == networkingv1.PathTypeImplementationSpecific {
+					s.fault("Ingress %s: path %s may pass /admin on", ingress.Name, path.Path)
+				}
+				s.checkBackend(ingress.Name, path.Backend.Service)
+			}
+		}
+	}
+}
+
+func (s *System) checkBackend(ingress string, backend *networkingv1.IngressServiceBackend) {
+	for _, service := range s.services {
+		if backend == nil || service.Name != backend.Name {
+			continue
+		}
+		for _, port := range service.Spec.Ports {
+			if port.Name == backend.Port.Name || port.Port == backend.Port.Number {
+				return
+			}
+		}
+	}
+	s.fault("Ingress %s: a backend does not exist", ingress)
+}
