@@ -26,6 +26,14 @@ install() {
     need_checks
 }
 
+# .env.example lists every setting of the compose files, and nothing else.
+settings() {
+    diff <(grep -oh '\${[A-Z0-9_]*:\?-[^}]*}' docker-compose*.yml |
+        sed -E 's/^\$\{([A-Z0-9_]+):?-(.*)\}$/\1=\2/' | sort -u) \
+        <(grep -E '^[A-Z0-9_]+=' .env.example | sort -u) ||
+        fail "docker-compose*.yml (<) and .env.example (>) differ"
+}
+
 lint() {
     cargo clippy --workspace --all-targets --features "$FEATURES" -- -D warnings
 }
@@ -44,6 +52,7 @@ run_tests() {
 }
 
 step "install" install
+step "settings" settings
 step "format" cargo fmt --all --check
 step "lint" lint
 step "documentation" document

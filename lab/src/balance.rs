@@ -89,30 +89,41 @@ pub async fn serve(listener: TcpListener, target: String) -> anyhow::Result<()> 
     }
 }
 
-/// A connection to the replica whose turn it is, or to the next that takes one.
+/// A connection to one of the replicas that the name stands for just now.
 async fn connect(target: &str, turn: &AtomicUsize) -> Option<TcpStream> {
-    let mut replicas: Vec<SocketAddr> = match tokio::net::lookup_host(target).await {
+    let replicas = match tokio::net::lookup_host(target).await {
         Ok(found) => found.collect(),
         Err(error) => {
             eprintln!("{target}: {error}");
             return None;
         }
     };
+    let turn = turn.fetch_add(1, Ordering::Relaxed);
+    let stream = connect_in_turn(replicas, turn).await;
+    if stream.is_none() {
+        eprintln!("{target}: no replica takes connections");
+    }
+    stream
+}
+
+/// A connection to the replica whose turn it is, or to the next that takes one.
+async fn connect_in_turn(mut replicas: Vec<SocketAddr>, turn: usize) -> Option<TcpStream> {
     // Name servers shuffle; turns need an order.
     replicas.sort_unstable();
-    let first = turn.fetch_add(1, Ordering::Relaxed) % replicas.len().max(1);
+    let first = turn % replicas.len().max(1);
     replicas.rotate_left(first);
     for replica in replicas {
         if let Ok(Ok(stream)) = timeout(CONNECT_TIMEOUT, TcpStream::connect(replica)).await {
             return Some(stream);
         }
     }
-    eprintln!("{target}: no replica takes connections");
     None
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[test]
@@ -128,5 +139,49 @@ mod tests {
         ] {
             bad.parse::<Route>().unwrap_err();
         }
+    }
+
+    #[tokio::test]
+    async fn replicas_take_turns_and_a_dead_one_is_passed_over() {
+        let listeners = [
+            TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            TcpListener::bind("127.0.0.1:0").await.unwrap(),
+        ];
+        let mut replicas = listeners.each_ref().map(|it| it.local_addr().unwrap());
+        replicas.sort_unstable();
+        let shuffled = vec![replicas[1], replicas[0]];
+        for turn in 0..4 {
+            let stream = connect_in_turn(shuffled.clone(), turn).await.unwrap();
+            assert_eq!(stream.peer_addr().unwrap(), replicas[turn % 2]);
+        }
+        let [dead, alive] = listeners;
+        let alive_at = alive.local_addr().unwrap();
+        drop(dead);
+        for turn in 0..4 {
+            let stream = connect_in_turn(shuffled.clone(), turn).await.unwrap();
+            assert_eq!(stream.peer_addr().unwrap(), alive_at);
+        }
+        drop(alive);
+        assert!(connect_in_turn(shuffled, 0).await.is_none());
+        assert!(connect_in_turn(Vec::new(), 0).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn bytes_pass_both_ways() {
+        let replica = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = replica.local_addr().unwrap().to_string();
+        let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = front.local_addr().unwrap();
+        let server = tokio::spawn(serve(front, target));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"ping").await.unwrap();
+        let (mut behind, _) = replica.accept().await.unwrap();
+        let mut heard = [0; 4];
+        behind.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"ping");
+        behind.write_all(b"pong").await.unwrap();
+        client.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"pong");
+        server.abort();
     }
 }

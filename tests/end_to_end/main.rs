@@ -9,6 +9,7 @@
 
 mod broker_loss;
 mod cancels;
+mod chaos;
 mod crash_windows;
 mod direct_charges;
 mod duplicates;

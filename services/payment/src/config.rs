@@ -130,6 +130,12 @@ impl Config {
             self.psp_key_margin_seconds
         );
         anyhow::ensure!(
+            self.psp_url.starts_with("http://"),
+            "PSP_URL ({}) must be an http:// URL: TLS to the provider is left to a proxy beside this \
+             service",
+            self.psp_url
+        );
+        anyhow::ensure!(
             self.psp_in_flight_max > 0,
             "PSP_IN_FLIGHT_MAX must be at least 1"
         );

@@ -28,10 +28,13 @@ async fn a_charger_that_may_call_nobody_is_refused_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_provider_without_a_url_is_refused_at_the_start() {
+async fn a_provider_that_cannot_be_called_is_refused_at_the_start() {
     let world = World::create().await;
-    let mut config = config(&world, &[]);
-    config.psp_url = "nonsense".to_owned();
-    let error = Application::build(config).await.err().unwrap();
-    assert!(format!("{error:#}").contains("PSP_URL"), "{error:#}");
+    // There is no TLS here: with https no charge would ever get an answer.
+    for url in ["nonsense", "https://provider.example"] {
+        let mut config = config(&world, &[]);
+        config.psp_url = url.to_owned();
+        let error = Application::build(config).await.err().unwrap();
+        assert!(format!("{error:#}").contains("PSP_URL"), "{error:#}");
+    }
 }
