@@ -12,6 +12,7 @@ mod cancels;
 mod crash_windows;
 mod direct_charges;
 mod duplicates;
+mod gauges;
 mod kills;
 mod outcomes;
 mod parking;
