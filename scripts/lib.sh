@@ -80,9 +80,12 @@ need_prometheus() {
     rm -rf "$directory"
     mkdir -p "$directory"
     (
-        cd "$directory"
+        cd "$directory" || exit
         # The list of packages may be missing, and only root may fetch it.
-        apt-get download -qq prometheus 2>/dev/null || { as_root apt-get update -qq && apt-get download -qq prometheus; }
+        if ! apt-get download -qq prometheus 2>/dev/null; then
+            as_root apt-get update -qq
+            apt-get download -qq prometheus
+        fi
         dpkg-deb -x prometheus_*.deb .
     )
 }

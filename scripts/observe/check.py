@@ -197,9 +197,6 @@ def stop(children):
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))
-    try:
-        sys.exit(main(sys.argv[1]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    sys.exit(main(sys.argv[1]))
