@@ -49,5 +49,6 @@ step "lint" lint
 step "documentation" document
 step "checked SQL" scripts/sqlx.sh check
 step "build" build
+step "dashboards and alerts" scripts/observe-check.sh
 step "tests" run_tests "$@"
 echo "All good after $SECONDS s."
