@@ -36,18 +36,23 @@ need_compiler() { need build-essential cc c++ make; }
 need_postgres() { has_postgres && command -v psql >/dev/null || missing+=(postgresql); }
 need_java() { need default-jdk-headless java; need maven mvn; }
 
+as_root() {
+    if [[ $(id -u) -eq 0 ]]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        fail "this needs root, or sudo: $*"
+    fi
+}
+
 # Installs what was noted as missing.
 install_missing() {
     [[ ${#missing[@]} -eq 0 ]] && return
-    local as_root=()
-    if [[ $(id -u) -ne 0 ]]; then
-        command -v sudo >/dev/null || fail "please install: ${missing[*]}"
-        as_root=(sudo)
-    fi
     command -v apt-get >/dev/null || fail "please install what Debian calls: ${missing[*]}"
     echo "Installing ${missing[*]} …"
-    "${as_root[@]}" apt-get update -qq
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
@@ -60,4 +65,27 @@ need_checks() {
     cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1 && return
     command -v rustup >/dev/null || fail "please install clippy and rustfmt for this toolchain"
     rustup component add clippy rustfmt
+}
+
+# Debian's package would start a server of its own, on the port that ours is published at. So it is only
+# unpacked, unless it is there already.
+need_prometheus() {
+    command -v prometheus >/dev/null && command -v promtool >/dev/null && return
+    local directory
+    directory=$(realpath -m "${CARGO_TARGET_DIR:-target}")/prometheus
+    PATH="$PATH:$directory/usr/bin"
+    [[ -x $directory/usr/bin/promtool ]] && return
+    command -v apt-get >/dev/null || fail "please install prometheus and promtool"
+    echo "Fetching Prometheus …"
+    rm -rf "$directory"
+    mkdir -p "$directory"
+    (
+        cd "$directory" || exit
+        # The list of packages may be missing, and only root may fetch it.
+        if ! apt-get download -qq prometheus 2>/dev/null; then
+            as_root apt-get update -qq
+            apt-get download -qq prometheus
+        fi
+        dpkg-deb -x prometheus_*.deb .
+    )
 }

@@ -28,10 +28,10 @@ install() {
 
 # .env.example lists every setting of the compose files, and nothing else.
 settings() {
-    diff <(grep -oh '\${[A-Z0-9_]*:\?-[^}]*}' docker-compose*.yml |
+    diff <(grep -oh '\${[A-Z0-9_]*:\?-[^}]*}' docker-compose*.yml deploy/observe.compose.yml |
         sed -E 's/^\$\{([A-Z0-9_]+):?-(.*)\}$/\1=\2/' | sort -u) \
         <(grep -E '^[A-Z0-9_]+=' .env.example | sort -u) ||
-        fail "docker-compose*.yml (<) and .env.example (>) differ"
+        fail "the compose files (<) and .env.example (>) differ"
 }
 
 lint() {
@@ -58,5 +58,6 @@ step "lint" lint
 step "documentation" document
 step "checked SQL" scripts/sqlx.sh check
 step "build" build
+step "dashboards and alerts" scripts/observe-check.sh
 step "tests" run_tests "$@"
 echo "All good after $SECONDS s."

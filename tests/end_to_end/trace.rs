@@ -3,17 +3,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::routing::post;
 use lab::service::{PerService, Service};
+use lab::system::SystemOptions;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
+use tokio::net::TcpListener;
 
 use crate::world::{World, options};
 
@@ -45,14 +48,7 @@ const EXPECTED: [(&str, &str); 15] = [
 #[tokio::test]
 async fn one_order_is_one_trace_from_the_request_to_the_shipment() -> anyhow::Result<()> {
     let (endpoint, spans) = collect_spans().await?;
-    let mut options = options();
-    options.env = PerService::from_fn(|service| {
-        let mut env = options.env.get(service).clone();
-        env.push(("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), endpoint.clone()));
-        env.push(("OTEL_BSP_SCHEDULE_DELAY".to_owned(), "100".to_owned()));
-        env
-    });
-    let world = World::start(options).await?;
+    let world = World::start(traced(&endpoint)).await?;
     let order = place_traced(&world).await?;
     world.expect_shipped_once(&[order]).await?;
 
@@ -66,6 +62,40 @@ async fn one_order_is_one_trace_from_the_request_to_the_shipment() -> anyhow::Re
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     world.stop().await
+}
+
+#[tokio::test]
+async fn a_collector_that_never_answers_holds_up_no_order_and_no_stop() -> anyhow::Result<()> {
+    // Connections are made by the kernel, and nobody ever reads from them.
+    let hanging = TcpListener::bind("127.0.0.1:0").await?;
+    let endpoint = format!("http://{}", hanging.local_addr()?);
+    let world = World::start(traced(&endpoint)).await?;
+    let orders = world.place_many(3).await?;
+    world.expect_shipped_once(&orders).await?;
+    let asked = tokio::time::timeout(COLLECT_TIMEOUT, hanging.accept()).await;
+    asked.context("nobody ever sent a span")??;
+
+    // The provider has no work in hand: what it takes to stop, it takes for its spans.
+    let asked_at = Instant::now();
+    world.system.stop_service(Service::Psp.name()).await?;
+    let stopped_in = asked_at.elapsed();
+    assert!(stopped_in < Duration::from_secs(4), "{stopped_in:?}");
+    world.stop().await
+}
+
+/// Every service sends its spans there, soon.
+fn traced(endpoint: &str) -> SystemOptions {
+    let mut options = options();
+    options.env = PerService::from_fn(|service| {
+        let mut env = options.env.get(service).clone();
+        env.push((
+            "OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(),
+            endpoint.to_owned(),
+        ));
+        env.push(("OTEL_BSP_SCHEDULE_DELAY".to_owned(), "100".to_owned()));
+        env
+    });
+    options
 }
 
 async fn place_traced(world: &World) -> anyhow::Result<uuid::Uuid> {

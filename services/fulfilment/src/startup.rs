@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use axum::Router;
 use inbox::Consumer;
 use outbox::{Relay, Wake};
-use service_kit::{Reaper, Workers, crash, database, http, migration};
+use service_kit::{Gauges, Reaper, Workers, crash, database, http, migration};
 use sqlx::{Connection as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,7 @@ pub struct Application {
     relay: Relay,
     consumer: Consumer<ShipPaid>,
     reaper: Reaper,
+    gauges: Gauges,
 }
 
 impl Application {
@@ -48,6 +49,9 @@ impl Application {
         let reaper = Reaper::new(config.retention.reaper_interval())
             .sweep("outbox", outbox::sweep(&pool, &config.retention))
             .sweep("ledger", inbox::sweep(&pool, &config.retention));
+        let gauges = Gauges::default()
+            .read("outbox", outbox::gauge(&pool))
+            .read("parked", inbox::gauge(&pool));
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("binding {}", config.listen))?;
@@ -57,6 +61,7 @@ impl Application {
             router: http::finish(routes, pool),
             consumer,
             reaper,
+            gauges,
         })
     }
 
@@ -71,6 +76,7 @@ impl Application {
         workers.spawn("consumer", self.consumer.run(workers.shutdown()));
         workers.spawn("relay", self.relay.run(workers.shutdown()));
         workers.spawn("reaper", self.reaper.run(workers.shutdown()));
+        workers.spawn("gauges", self.gauges.run(workers.shutdown()));
         workers.spawn(
             "http",
             http::serve(self.listener, self.router, workers.shutdown()),

@@ -5,7 +5,7 @@ use api_keys::Authenticator;
 use axum::Router;
 use inbox::Consumer;
 use outbox::{Relay, Wake};
-use service_kit::{Reaper, Workers, crash, database, http, migration};
+use service_kit::{Gauges, Reaper, Workers, crash, database, http, migration};
 use sqlx::{Connection as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,7 @@ pub struct Application {
     relay: Relay,
     consumer: Consumer<FollowOrders>,
     reaper: Reaper,
+    gauges: Gauges,
 }
 
 impl Application {
@@ -61,6 +62,9 @@ impl Application {
             .sweep("outbox", outbox::sweep(&pool, &config.retention))
             .sweep("ledger", inbox::sweep(&pool, &config.retention))
             .sweep("keys", idempotency::sweep(&pool));
+        let gauges = Gauges::default()
+            .read("outbox", outbox::gauge(&pool))
+            .read("parked", inbox::gauge(&pool));
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("binding {}", config.listen))?;
@@ -71,6 +75,7 @@ impl Application {
             consumer,
             writers,
             reaper,
+            gauges,
         })
     }
 
@@ -88,6 +93,7 @@ impl Application {
         workers.spawn("relay", self.relay.run(workers.shutdown()));
         workers.spawn("consumer", self.consumer.run(workers.shutdown()));
         workers.spawn("reaper", self.reaper.run(workers.shutdown()));
+        workers.spawn("gauges", self.gauges.run(workers.shutdown()));
         workers.spawn(
             "http",
             http::serve(self.listener, self.router, workers.shutdown()),

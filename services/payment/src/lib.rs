@@ -5,6 +5,7 @@ pub mod config;
 pub mod consumer;
 pub mod direct;
 pub mod domain;
+pub mod gauge;
 pub mod outcome;
 pub mod psp;
 pub mod reconciler;

@@ -9,7 +9,7 @@ use api_keys::Authenticator;
 use axum::Router;
 use inbox::Consumer;
 use outbox::{Relay, Wake};
-use service_kit::{Backoff, Reaper, Workers, crash, database, http, migration};
+use service_kit::{Backoff, Gauges, Reaper, Workers, crash, database, http, migration};
 use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
@@ -23,7 +23,7 @@ use crate::reconciler::Reconciler;
 use crate::recorder::Recorder;
 use crate::routes::Services;
 use crate::waiting::Waiting;
-use crate::{psp, routes};
+use crate::{gauge, psp, routes};
 
 const NAME: &str = "payment";
 
@@ -36,6 +36,7 @@ pub struct Application {
     recorder: Recorder,
     reconciler: Reconciler,
     reaper: Reaper,
+    gauges: Gauges,
     closing: CancellationToken,
 }
 
@@ -74,6 +75,10 @@ impl Application {
             .sweep("outbox", outbox::sweep(&pool, &config.retention))
             .sweep("ledger", inbox::sweep(&pool, &config.retention))
             .sweep("keys", idempotency::sweep(&pool));
+        let gauges = Gauges::default()
+            .read("outbox", outbox::gauge(&pool))
+            .read("parked", inbox::gauge(&pool))
+            .read("payments", gauge::gauge(&pool));
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("binding {}", config.listen))?;
@@ -87,6 +92,7 @@ impl Application {
             recorder: shared.recorder(&config, answers),
             reconciler,
             reaper,
+            gauges,
             closing: shared.closing,
         })
     }
@@ -107,6 +113,7 @@ impl Application {
         workers.spawn("recorder", self.recorder.run());
         workers.spawn("relay", self.relay.run(workers.shutdown()));
         workers.spawn("reaper", self.reaper.run(workers.shutdown()));
+        workers.spawn("gauges", self.gauges.run(workers.shutdown()));
         let (shutdown, closing) = (workers.shutdown(), self.closing);
         workers.spawn("closing", async move {
             shutdown.cancelled().await;

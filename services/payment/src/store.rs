@@ -3,6 +3,7 @@
 pub mod attempts;
 pub mod direct;
 pub mod lease;
+pub mod open;
 pub mod operator;
 pub mod payments;
 pub mod reconciliations;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use axum::Router;
 use inbox::Consumer;
-use service_kit::{Backoff, Reaper, Workers, crash, database, http, migration};
+use service_kit::{Backoff, Gauges, Reaper, Workers, crash, database, http, migration};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,7 @@ pub struct Application {
     sender: Sender,
     recorder: Recorder,
     reaper: Reaper,
+    gauges: Gauges,
 }
 
 impl Application {
@@ -64,6 +65,7 @@ impl Application {
         let routes = routes::table(pool.clone()).merge(consumer.routes());
         let reaper = Reaper::new(config.retention.reaper_interval())
             .sweep("ledger", inbox::sweep(&pool, &config.retention));
+        let gauges = Gauges::default().read("parked", inbox::gauge(&pool));
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("binding {}", config.listen))?;
@@ -74,6 +76,7 @@ impl Application {
             sender,
             recorder,
             reaper,
+            gauges,
         })
     }
 
@@ -89,6 +92,7 @@ impl Application {
         workers.spawn("sender", self.sender.run(workers.shutdown()));
         workers.spawn("recorder", self.recorder.run());
         workers.spawn("reaper", self.reaper.run(workers.shutdown()));
+        workers.spawn("gauges", self.gauges.run(workers.shutdown()));
         workers.spawn(
             "http",
             http::serve(self.listener, self.router, workers.shutdown()),

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::batch::Batch;
 use crate::delivery::Delivery;
+use crate::lag::Lag;
 use crate::routes;
 use crate::settings::Settings;
 use crate::source::Source;
@@ -74,6 +75,11 @@ impl<H: Handler> Consumer<H> {
     /// `GET /admin/parked`, `GET` and `DELETE /admin/parked/{id}`, `POST /admin/parked/{id}/redrive`.
     pub fn routes(&self) -> Router {
         routes::table(self.work.clone())
+    }
+
+    /// How far this consumer is behind; goes on telling while it runs.
+    pub fn lag(&self) -> Lag {
+        self.source.lag.clone()
     }
 
     /// Consumes until shutdown.

@@ -5,6 +5,8 @@ mod batch;
 mod consumer;
 mod delivery;
 mod fault;
+mod gauge;
+mod lag;
 pub mod ledger;
 mod parked;
 mod redrive;
@@ -17,6 +19,8 @@ mod work;
 
 pub use consumer::{Consumer, Handler, Outcome};
 pub use delivery::Delivery;
+pub use gauge::gauge;
+pub use lag::Lag;
 pub use settings::Settings;
 pub use sweep::sweep;
 pub use wire::Undecodable;

@@ -23,6 +23,9 @@ pub struct Settings {
     /// How often the handler may fail on one message before it is parked. A database that is away is
     /// not counted: that is tried for ever.
     pub tries_max: u32,
+    /// How often the client says how far it is behind. It asks each partition's leader about that at
+    /// most every 10 s; in between it goes by the messages that it fetches.
+    pub statistics: Duration,
     /// Told the name of each place between two durable steps that is passed: for fault injection.
     pub reached: fn(&'static str),
 }
@@ -41,6 +44,7 @@ impl Settings {
             transaction_max: Duration::from_secs(30),
             retry_pause: Duration::from_millis(500),
             tries_max: 5,
+            statistics: Duration::from_secs(5),
             reached: |_| {},
         }
     }

@@ -13,6 +13,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use crate::assignment::Assignment;
 use crate::batch::Batch;
+use crate::lag::Lag;
 use crate::settings::Settings;
 
 pub(crate) struct Source {
@@ -23,17 +24,20 @@ pub(crate) struct Source {
     batch_max: usize,
     /// The brokers went away while this client had partitions of theirs.
     lost: AtomicBool,
+    pub(crate) lag: Lag,
 }
 
 impl Source {
     pub(crate) fn subscribe(settings: &Settings) -> anyhow::Result<Self> {
+        let lag = Lag::default();
         Ok(Self {
-            kafka: client(settings)?,
+            kafka: client(settings, &lag)?,
             topic: settings.topic.clone(),
             group: settings.group.clone(),
             batch_max: settings.batch_max,
             settings: settings.clone(),
             lost: AtomicBool::new(false),
+            lag,
         })
     }
 
@@ -47,7 +51,7 @@ impl Source {
         }
         tracing::info!("all brokers were lost: joining the group anew");
         *batch = Batch::default();
-        let old = std::mem::replace(&mut self.kafka, client(&self.settings)?);
+        let old = std::mem::replace(&mut self.kafka, client(&self.settings, &self.lag)?);
         // It says goodbye to brokers that may not be there, for as long as that takes.
         std::thread::spawn(move || drop(old));
         Ok(())
@@ -155,7 +159,7 @@ impl Source {
     }
 }
 
-fn client(settings: &Settings) -> anyhow::Result<StreamConsumer<Assignment>> {
+fn client(settings: &Settings, lag: &Lag) -> anyhow::Result<StreamConsumer<Assignment>> {
     let kafka: StreamConsumer<Assignment> = ClientConfig::new()
         .set("bootstrap.servers", &settings.brokers)
         .set("group.id", &settings.group)
@@ -179,7 +183,12 @@ fn client(settings: &Settings) -> anyhow::Result<StreamConsumer<Assignment>> {
         // How much may be read ahead; the backlog stays in the broker.
         .set("queued.max.messages.kbytes", "4096")
         .set("queued.min.messages", "2000")
-        .create_with_context(Assignment::default())
+        // What the lag is computed from.
+        .set(
+            "statistics.interval.ms",
+            settings.statistics.as_millis().to_string(),
+        )
+        .create_with_context(Assignment::new(lag.follow()))
         .context("creating the consumer")?;
     kafka.subscribe(&[&settings.topic]).context("subscribing")?;
     Ok(kafka)

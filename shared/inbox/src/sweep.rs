@@ -5,10 +5,9 @@ use std::time::Duration;
 use service_kit::{Step, Swept, database, retention};
 use sqlx::PgPool;
 
-use crate::{ledger, work};
+use crate::ledger;
 
-/// For [`service_kit::Reaper::sweep`]: forgets messages that were processed too long ago, and tells
-/// the metrics how many are parked.
+/// For [`service_kit::Reaper::sweep`]: forgets messages that were processed too long ago.
 pub fn sweep(
     pool: &PgPool,
     settings: &retention::Settings,
@@ -18,7 +17,6 @@ pub fn sweep(
     move || {
         let pool = pool.clone();
         Box::pin(async move {
-            work::measure_parked(&pool).await;
             let mut connection = database::acquire(&pool).await?;
             let removed = ledger::reap(&mut connection, older_than).await?;
             Ok(Swept::batch(removed, ledger::REAP_ROWS_MAX))

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod backlog;
 mod delivery;
 mod enqueue;
 mod kafka;
@@ -13,6 +14,7 @@ mod settings;
 mod shards;
 mod store;
 
+pub use backlog::{Backlog, backlog, gauge};
 pub use enqueue::{enqueue, shard_of};
 pub use relay::{Outcome, Relay, Wake};
 pub use republish::republish;

@@ -1,5 +1,6 @@
 //! The relay: reads unpublished rows, produces them, and marks those that the broker acknowledged.
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,7 +147,7 @@ impl Relay {
             .await?;
         }
         reached("relay.marked");
-        metrics::counter!(metric::OUTBOX_PUBLISHED).increment(delivered.len() as u64);
+        count(&rows, &delivered);
         metrics::histogram!(metric::OUTBOX_BATCH).record(rows.len() as f64);
         let (published, refused) = (delivered.len(), rows.len() - delivered.len());
         Ok(match refused {
@@ -163,6 +164,19 @@ impl Relay {
             self.producer = kafka::producer(&self.settings)?;
         }
         Ok(())
+    }
+}
+
+/// Tells the metrics what was published, by type: what the services announced.
+fn count(rows: &[Row], delivered: &[i64]) {
+    let delivered: HashSet<i64> = delivered.iter().copied().collect();
+    let mut events = BTreeMap::<&str, u64>::new();
+    for row in rows.iter().filter(|row| delivered.contains(&row.id)) {
+        *events.entry(&row.event_type).or_default() += 1;
+    }
+    for (event_type, published) in events {
+        let event_type = event_type.to_owned();
+        metrics::counter!(metric::OUTBOX_PUBLISHED, "type" => event_type).increment(published);
     }
 }
 

@@ -4,6 +4,7 @@ pub mod backoff;
 pub mod body;
 pub mod crash;
 pub mod database;
+pub mod gauges;
 pub mod http;
 pub mod kafka;
 pub mod migration;
@@ -17,6 +18,7 @@ pub mod retry_after;
 pub mod workers;
 
 pub use backoff::Backoff;
+pub use gauges::{Gauges, Reading};
 pub use pace::pace;
 pub use probe::Probe;
 pub use problem::Problem;

@@ -7,6 +7,8 @@ pub mod metric;
 pub mod span;
 pub mod traceparent;
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
@@ -15,6 +17,10 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 pub use context::Context;
 pub use logs::Format;
 pub use span::{Kind, Span};
+
+/// Longest time that the last spans may take at the end. It comes on top of the time that the work in
+/// hand is given, and a collector that hangs must not make an orchestrator lose its patience.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Settings of logs and traces, to be flattened into a service's own.
 #[derive(Clone, Debug, clap::Args)]
@@ -65,7 +71,7 @@ pub fn init(service: &'static str, settings: &Settings) -> anyhow::Result<Guard>
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(provider) = &self.provider
-            && let Err(error) = provider.shutdown()
+            && let Err(error) = provider.shutdown_with_timeout(FLUSH_TIMEOUT)
         {
             tracing::warn!(%error, "the last spans could not be sent");
         }

@@ -12,6 +12,7 @@ mod config;
 mod direct;
 mod fencing;
 mod front;
+mod gauges;
 mod limits;
 mod lookups;
 mod outage;

@@ -10,6 +10,7 @@
 mod ageing;
 mod crashes;
 mod effects;
+mod lag;
 mod losses;
 mod operator;
 mod outages;

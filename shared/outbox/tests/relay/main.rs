@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, also outside of its own function"
 )]
 
+mod backlog;
 mod crashes;
 mod late_commits;
 mod order;

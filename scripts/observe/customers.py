@@ -1,0 +1,96 @@
+"""Customers of a running system, good and bad, so that every metric has something to tell."""
+
+import json
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+import uuid
+
+PAUSE_SECONDS = 0.2
+PATIENCE_SECONDS = 30
+
+
+def call(method, url, body=None, headers=None):
+    """Status and body, whatever the status is."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json", **(headers or {})}
+    request = urllib.request.Request(url, data=data, method=method, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=15) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def order(method="pm_card_ok", sku="SKU-99", quantity=1):
+    return {
+        "customer_id": "cust-88",
+        "currency": "USD",
+        "payment_method": method,
+        "items": [{"sku": sku, "quantity": quantity, "unit_price": 2500}],
+    }
+
+
+class Customers(threading.Thread):
+    """Goes on ordering until it is told to stop; `failure` is why it had to give up."""
+
+    def __init__(self, system):
+        super().__init__(daemon=True)
+        self.urls = {name: urls[0] for name, urls in system["urls"].items()}
+        self.stock = system["database_urls"]["fulfilment"]
+        self.stopped = threading.Event()
+        self.failure = None
+
+    def run(self):
+        try:
+            self.park_and_redrive()
+            while not self.stopped.wait(PAUSE_SECONDS):
+                self.shop()
+        except Exception as error:  # told by whoever waits for the figures
+            self.failure = error
+
+    def shop(self):
+        """One round: bought, repeated, mistaken, declined, paid again, sold out, charged directly."""
+        key = str(uuid.uuid4())
+        self.place(order(), key, 201)
+        self.place(order(), key, 201)
+        self.place(order(quantity=2), key, 422)
+        # The next two calls that the provider gets fail: one outcome stays unknown for a while.
+        fault = {"point": "before_charge", "action": "error", "status": 500, "times": 2}
+        self.expect(call("POST", f"{self.urls['psp']}/admin/faults", fault), 200, 201)
+        self.place(order(), str(uuid.uuid4()), 201)
+        self.place(order(method="pm_card_declined"), str(uuid.uuid4()), 201)
+        self.place(order(sku="SKU-sold-out"), str(uuid.uuid4()), 201)
+        direct = {"amount": 5000, "currency": "USD", "payment_method": "pm_card_ok"}
+        headers = self.headers(str(uuid.uuid4()))
+        self.expect(call("POST", f"{self.urls['payment']}/payments", direct, headers), 201, 202)
+
+    def park_and_redrive(self):
+        """An order that fulfilment cannot handle is parked; once it can, the message is redriven."""
+        self.sql("alter table stock add constraint unlucky check (sku <> 'SKU-13') not valid")
+        self.place(order(sku="SKU-13"), str(uuid.uuid4()), 201)
+        parked = f"{self.urls['fulfilment']}/admin/parked"
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not (page := json.loads(call("GET", parked)[1])["data"]):
+            if time.monotonic() > deadline:
+                raise RuntimeError("fulfilment never parked what it cannot handle")
+            time.sleep(PAUSE_SECONDS)
+        self.sql("alter table stock drop constraint unlucky")
+        self.expect(call("POST", f"{parked}/{page[0]['id']}/redrive"), 200)
+
+    def place(self, body, key, status):
+        answer = call("POST", f"{self.urls['order']}/orders", body, self.headers(key))
+        self.expect(answer, status)
+
+    def headers(self, key):
+        return {"Authorization": "Bearer demo-key-acme", "Idempotency-Key": key}
+
+    def sql(self, statement):
+        subprocess.run(["psql", "-q", self.stock, "-c", statement], check=True)
+
+    def expect(self, answer, *statuses):
+        status, body = answer
+        if status not in statuses:
+            raise RuntimeError(f"answered {status}, not {statuses}: {body.decode()[:300]}")

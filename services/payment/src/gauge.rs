@@ -1,0 +1,32 @@
+//! Open attempts and refunds, for the metrics.
+
+use service_kit::{Reading, database};
+use sqlx::PgPool;
+use telemetry::metric;
+
+use crate::domain::Status;
+use crate::store::open;
+
+/// For [`service_kit::Gauges::read`]. Every replica tells the same: they share the tables.
+pub fn gauge(pool: &PgPool) -> impl Fn() -> Reading + Send + Sync + 'static {
+    let pool = pool.clone();
+    move || {
+        let pool = pool.clone();
+        Box::pin(async move {
+            let open = open::count(&mut *database::acquire(&pool).await?).await?;
+            let attempts = [
+                (Status::Pending, open.pending),
+                (Status::Unknown, open.unknown),
+            ];
+            for (status, attempts) in attempts {
+                let status = status.as_str();
+                metrics::gauge!(metric::PAYMENTS_OPEN, "status" => status)
+                    .set(attempts.count as f64);
+                metrics::gauge!(metric::PAYMENTS_OLDEST, "status" => status)
+                    .set(attempts.oldest_seconds);
+            }
+            metrics::gauge!(metric::REFUNDS_OPEN).set(open.refunds as f64);
+            Ok(())
+        })
+    }
+}
