@@ -8,7 +8,7 @@
 . "$(dirname "$0")/lib.sh"
 begin "$@"
 
-owner=$(instances order | head -n 1)
+owner=$(first_of order)
 url=$(url_of order "$owner")
 at_exit eyes chaos disarm "$url"
 at_exit kill_instance order "$owner"

@@ -6,6 +6,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # Longest time for everything to be done once the fault is over.
 settle_seconds=180
+# How long the provider holds a charge for `place --hold`. on/*.sh may set it.
+hold_seconds=8
 
 say() { echo "→ $*"; }
 fail() {
@@ -30,7 +32,7 @@ USAGE
 
 # begin ARGUMENT…: reads the common options, finds the system, and has it cleaned up in the end.
 begin() {
-    local on=""
+    local on="" reason
     while [[ $# -gt 0 ]]; do
         case $1 in
         -h | --help) usage && exit ;;
@@ -49,6 +51,8 @@ begin() {
     # shellcheck source=/dev/null
     . "$root/scripts/chaos/on/$on.sh"
     export CHAOS_ON=$on
+    reason=$(why_not "$(basename "$0" .sh)")
+    [[ -z $reason ]] || fail "$reason"
     trap 'exit 130' INT
     trap 'exit 143' TERM
     trap clean_up EXIT
@@ -57,6 +61,9 @@ begin() {
 
 # A script that has an option with a value of its own defines this.
 own_option() { fail "unknown option $1; see --help"; }
+
+# why_not EXPERIMENT: what keeps it from being run where the system is, if anything. on/*.sh may know.
+why_not() { :; }
 
 find_system() {
     if [[ -n $(cd "$root" && docker compose ps -q lab 2>/dev/null) ]]; then
@@ -84,7 +91,7 @@ clean_up() {
 }
 
 # place OPTION…: places orders and prints their ids.
-place() { eyes chaos place "$@"; }
+place() { eyes chaos place --hold-seconds "$hold_seconds" "$@"; }
 
 # moment NAME ORDER… [--seconds N]: waits for a moment in the life of orders and shows the evidence.
 moment() {
@@ -93,10 +100,18 @@ moment() {
     say "$evidence"
 }
 
+# first_of NAME: one process of a service. Not by `head`, which would end who writes the others' names.
+first_of() {
+    local found
+    found=$(instances "$1") && echo "${found%%$'\n'*}"
+}
+
 # kill_all NAME: kills every process of a service at once.
 kill_all() {
-    local instance
-    for instance in $(instances "$1"); do
+    local instance found
+    found=$(instances "$1")
+    [[ -n $found ]] || fail "$1 does not run here"
+    for instance in $found; do
         kill_instance "$1" "$instance" &
     done
     wait_for_jobs

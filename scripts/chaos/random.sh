@@ -18,7 +18,7 @@ begin "$@"
 cd "$root/scripts/chaos"
 experiments=()
 for path in [kpc]*-*.sh; do
-    experiments+=("$path")
+    [[ -n $(why_not "${path%.sh}") ]] || experiments+=("$path")
 done
 say "seed $seed, for $seconds s"
 RANDOM=$((seed % 32768))

@@ -28,7 +28,7 @@ func (s *System) checkEnvironment(deployment *appsv1.Deployment, sources Sources
 			}
 			owners[variable.from] = name
 		}
-		if !isService(deployment) {
+		if !isService(deployment) && name != labName {
 			if len(variables) > 0 {
 				s.fault("Deployment %s: no rule knows the settings of this tool", name)
 			}
@@ -46,7 +46,7 @@ func (s *System) checkEnvironment(deployment *appsv1.Deployment, sources Sources
 				s.fault("Deployment %s: %s does not know a setting %s", name, container.Name, key)
 			}
 		}
-		if !strings.HasPrefix(variables["DATABASE_URL"].from, "Secret/") {
+		if isService(deployment) && !strings.HasPrefix(variables["DATABASE_URL"].from, "Secret/") {
 			s.fault("Deployment %s: container %s has no DATABASE_URL from a secret", name, container.Name)
 		}
 	}

@@ -83,6 +83,7 @@ func (s *System) problems(sources Sources) []string {
 			s.fault("%s is used by nobody", name)
 		}
 	}
+	s.checkLab(sources)
 	slices.Sort(s.faults)
 	return slices.Compact(s.faults)
 }
@@ -105,6 +106,16 @@ func (s *System) selected(selector *metav1.LabelSelector) []*appsv1.Deployment {
 		}
 	}
 	return found
+}
+
+// deployment returns the one of that name, or nil.
+func (s *System) deployment(name string) *appsv1.Deployment {
+	for _, deployment := range s.deployments {
+		if deployment.Name == name {
+			return deployment
+		}
+	}
+	return nil
 }
 
 // isService tells the project's services from the tools beside them.

@@ -1,0 +1,85 @@
+package main
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// What scripts/chaos/on/kubernetes.sh takes away to cut payment off from the provider.
+const cutPolicy = "payment-to-psp"
+
+// checkWayOut: some policy lets the deployment's pods out to a port of somebody elsewhere.
+func (s *System) checkWayOut(from *appsv1.Deployment, port int) {
+	for _, policy := range s.policies {
+		for _, rule := range s.waysOut(policy, from) {
+			if hasNumber(rule.Ports, port, nil) && (len(rule.To) == 0 || rule.To[0].PodSelector == nil) {
+				return
+			}
+		}
+	}
+	s.fault("Deployment %s: no NetworkPolicy lets it out to port %d", from.Name, port)
+}
+
+// checkCut: payment reaches the provider by the one policy that the scripts take away.
+func (s *System) checkCut() {
+	payment, provider := s.deployment("payment"), s.deployment("psp")
+	if payment == nil || provider == nil {
+		return
+	}
+	port := int(provider.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort)
+	var ways []string
+	for _, policy := range s.policies {
+		for _, rule := range s.waysOut(policy, payment) {
+			if hasNumber(rule.Ports, port, provider) && s.mayMean(rule.To, provider) {
+				ways = append(ways, policy.Name)
+			}
+		}
+	}
+	if len(ways) != 1 || ways[0] != cutPolicy {
+		s.fault("payment reaches the provider by %v; experiments take %s away, and nothing else", ways, cutPolicy)
+	}
+}
+
+func (s *System) waysOut(policy *networkingv1.NetworkPolicy, from *appsv1.Deployment) []networkingv1.NetworkPolicyEgressRule {
+	for _, deployment := range s.selected(&policy.Spec.PodSelector) {
+		if deployment == from {
+			return policy.Spec.Egress
+		}
+	}
+	return nil
+}
+
+// mayMean: whether peers include the pods of a deployment. Addresses and namespaces are taken to.
+func (s *System) mayMean(peers []networkingv1.NetworkPolicyPeer, to *appsv1.Deployment) bool {
+	for _, peer := range peers {
+		if peer.PodSelector == nil || peer.NamespaceSelector != nil {
+			return true
+		}
+		for _, deployment := range s.selected(peer.PodSelector) {
+			if deployment == to {
+				return true
+			}
+		}
+	}
+	return len(peers) == 0
+}
+
+// hasNumber: whether a port is among those of a rule; the names of ports are those of `to`.
+func hasNumber(ports []networkingv1.NetworkPolicyPort, number int, to *appsv1.Deployment) bool {
+	for _, port := range ports {
+		switch {
+		case port.Port == nil:
+			return true
+		case port.Port.Type == intstr.String:
+			if to != nil && hasPort(to, port.Port.StrVal) {
+				return true
+			}
+		case port.Port.IntValue() == number:
+			return true
+		case port.EndPort != nil && port.Port.IntValue() <= number && number <= int(*port.EndPort):
+			return true
+		}
+	}
+	return false
+}
