@@ -28,6 +28,7 @@ install() {
 
 # .env.example lists every setting of the compose files, and nothing else.
 settings() {
+    # shellcheck disable=SC2016  # the dollar is looked for
     diff <(grep -oh '\${[A-Z0-9_]*:\?-[^}]*}' docker-compose*.yml deploy/observe.compose.yml |
         sed -E 's/^\$\{([A-Z0-9_]+):?-(.*)\}$/\1=\2/' | sort -u) \
         <(grep -E '^[A-Z0-9_]+=' .env.example | sort -u) ||

@@ -20,11 +20,19 @@ instances() {
 }
 url_of() { eyes chaos instances "$1" | awk -v pid="$2" '$1 == pid { print $2 }'; }
 
+why_not() {
+    local name=${1#kill-} pid
+    [[ $name == postgres || $name == kafka ]] || return 0
+    pid=$(eyes chaos instances "$name" | cut -d ' ' -f 1)
+    if [[ -z $pid ]]; then
+        echo "the lab does not run $name here"
+    elif [[ $name == kafka && $(<"/proc/$pid/comm") != java ]]; then
+        echo "the embedded broker keeps its messages in memory: start the lab with \`lab up --kafka apache\`"
+    fi
+}
+
 # kill_instance SERVICE PID: SIGKILL; the lab starts it again.
 kill_instance() {
-    if [[ $1 == kafka && $(<"/proc/$2/comm") != java ]]; then
-        fail "the embedded broker keeps its messages in memory; start the lab with \`lab up --kafka apache\`"
-    fi
     kill -9 "$2"
     for _ in {1..200}; do
         if ! kill -0 "$2" 2>/dev/null; then
