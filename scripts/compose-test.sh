@@ -37,6 +37,11 @@ trap stop EXIT
 trap 'echo "== FAILED in line $LINENO" >&2' ERR
 
 step() { echo "== $* (after $SECONDS s)"; }
+# quietly COMMAND…: shows what it said only if it fails.
+quietly() {
+    local said
+    said=$("$@" 2>&1) || fail "$said"
+}
 sql() { docker compose exec -T postgres psql -U postgres -tA -d "$1" -c "$2" </dev/null; }
 
 # request METHOD PATH [CURL OPTION…]: prints the body of a good answer.
@@ -89,18 +94,22 @@ hardened() {
         container=$(docker compose ps -q "$service")
         [[ $(docker inspect -f '{{.Config.User}} {{.HostConfig.ReadonlyRootfs}}' "$container") == "10001:10001 true" ]] ||
             fail "$service may write, or is root"
-        ! docker exec "$container" sh -c true 2>/dev/null || fail "$service has a shell"
+        ! docker exec "$container" sh -c true >/dev/null 2>&1 || fail "$service has a shell"
     done
     # Bound to this machine alone.
     ! docker compose ps --format '{{.Ports}}' | grep -q -E '0\.0\.0\.0:|\[::\]:' ||
         fail "a port is open to the network"
 }
 
+step "reading the compose files"
+docker compose config --quiet
+docker compose --env-file deploy/observe.env config --quiet
+docker compose -f docker-compose.yml -f docker-compose.host.yml config --quiet
 step "building"
 docker compose build --quiet
 step "starting from nothing"
-docker compose down -v >/dev/null 2>&1
-docker compose up -d --wait --quiet-pull >/dev/null 2>&1 || docker compose up -d --wait
+quietly docker compose down -v
+quietly docker compose up -d --wait
 step "looking at the containers"
 hardened
 step "ten orders, each sent twice, through the published port"
@@ -110,7 +119,7 @@ step "killing payment mid-charge"
 scripts/chaos/kill-payment-mid-charge.sh --on compose
 one_charge_each 11
 step "three of payment, two of order, and ten more orders"
-docker compose up -d --wait --no-build --scale payment=3 --scale order=2 >/dev/null 2>&1
+quietly docker compose up -d --wait --no-build --scale payment=3 --scale order=2
 place_some two
 one_charge_each 21
 if [[ -n $all ]]; then
