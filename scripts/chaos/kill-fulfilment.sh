@@ -14,7 +14,6 @@ strike() {
     moment handled-uncommitted "$witness"
     kill_all fulfilment
     undo=()
-    moment paid "$witness" --seconds 0
 }
 under_load strike
 finish "${orders[@]}" "$witness"

@@ -112,7 +112,8 @@ first_of() {
 # all_of NAME: every process of a service, of which there must be one.
 all_of() {
     local found
-    found=$(instances "$1") && [[ -n $found ]] || fail "$1 does not run here"
+    found=$(instances "$1") || exit 1
+    [[ -n $found ]] || fail "$1 does not run here"
     echo "$found"
 }
 
