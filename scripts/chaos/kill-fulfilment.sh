@@ -1,8 +1,19 @@
 #!/usr/bin/env bash
-# Kills fulfilment, which decides what ships, in the midst of orders.
+# Kills fulfilment, which decides what ships, in the midst of orders, with its decision made and not
+# committed.
+#
+# It is told to stop at its crash point between the two. Its transaction dies with it, and Kafka, which
+# was not told that the message is done, hands it out again.
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin "$@"
 
-under_load kill_all fulfilment
-finish "${orders[@]}"
+strike() {
+    stop_at fulfilment inbox.handled
+    witness=$(place)
+    moment handled-uncommitted "$witness"
+    kill_all fulfilment
+    undo=()
+}
+under_load strike
+finish "${orders[@]}" "$witness"

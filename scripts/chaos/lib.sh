@@ -36,7 +36,7 @@ begin() {
     while [[ $# -gt 0 ]]; do
         case $1 in
         -h | --help) usage && exit ;;
-        --on) on=${2:-} && shift ;;
+        --on) on=${2:-nothing} && shift $(($# > 1)) ;;
         --on=*) on=${1#*=} ;;
         *)
             own_option "$@"
@@ -47,7 +47,10 @@ begin() {
         shift
     done
     [[ -n $on ]] || on=$(find_system)
-    [[ -f $root/scripts/chaos/on/$on.sh ]] || fail "--on is compose, local or kubernetes"
+    case $on in
+    compose | local | kubernetes) ;;
+    *) fail "--on is compose, local or kubernetes" ;;
+    esac
     # shellcheck source=/dev/null
     . "$root/scripts/chaos/on/$on.sh"
     export CHAOS_ON=$on
@@ -85,7 +88,7 @@ clean_up() {
     for step in ${undo[@]+"${undo[@]}"}; do
         $step >/dev/null 2>&1 || true
     done
-    [[ $code -eq 0 ]] || eyes chaos clear-faults >/dev/null 2>&1 || true
+    eyes chaos clear-faults >/dev/null 2>&1 || true
     [[ -z ${ids:-} ]] || rm -f "$ids"
     exit "$code"
 }
@@ -106,15 +109,52 @@ first_of() {
     found=$(instances "$1") && echo "${found%%$'\n'*}"
 }
 
+# all_of NAME: every process of a service, of which there must be one.
+all_of() {
+    local found
+    found=$(instances "$1") || exit 1
+    [[ -n $found ]] || fail "$1 does not run here"
+    echo "$found"
+}
+
 # kill_all NAME: kills every process of a service at once.
 kill_all() {
     local instance found
-    found=$(instances "$1")
-    [[ -n $found ]] || fail "$1 does not run here"
+    found=$(all_of "$1")
     for instance in $found; do
         kill_instance "$1" "$instance" &
     done
     wait_for_jobs
+}
+
+# freeze_all, thaw_all NAME: pauses every process of a service, and resumes them.
+freeze_all() {
+    local instance found
+    found=$(all_of "$1")
+    for instance in $found; do
+        at_exit thaw "$1" "$instance"
+        freeze "$1" "$instance"
+    done
+}
+thaw_all() {
+    local instance found
+    found=$(all_of "$1")
+    for instance in $found; do
+        thaw "$1" "$instance"
+    done
+}
+
+# stop_at NAME POINT: has every process of a service stop when it next passes a crash point.
+stop_at() {
+    local instance found url
+    found=$(all_of "$1")
+    for instance in $found; do
+        url=$(url_of "$1" "$instance")
+        at_exit eyes chaos disarm "$url"
+        at_exit kill_instance "$1" "$instance"
+        eyes chaos arm "$url" "$2" --pause
+        say "armed $2 in the $1 process at $url"
+    done
 }
 
 # Waits for the jobs of kill_all, not for orders that are being placed.
@@ -136,14 +176,11 @@ under_load() {
         sleep 0.1
     done
     "$@"
-    read_orders
-    moment open "${orders[@]}"
     wait "$placing" || fail "an order was not accepted"
     placing=""
-    read_orders
+    # shellcheck disable=SC2034,SC2207  # for the scripts; ids have no spaces, and bash 3.2 no mapfile
+    orders=($(<"$ids"))
 }
-# shellcheck disable=SC2207  # ids have no spaces, and macOS' bash has no mapfile
-read_orders() { orders=($(<"$ids")); }
 
 # finish ORDER…: the verdict.
 finish() {

@@ -26,4 +26,8 @@ say "waiting for its lease to run out"
 moment taken-over "$order" --seconds 60
 thaw payment "$caller"
 done_early
+eyes chaos caller --none "$caller_url"
+# What it learnt goes to the recorder, and what would come of it is tried again, within this time.
+sleep 2
+moment recorded-once "$order" --seconds 10
 finish "$order"

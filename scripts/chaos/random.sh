@@ -7,11 +7,13 @@ options=" [--seconds N] [--seed N]"
 
 seconds=300 seed=$((RANDOM * 32768 + RANDOM))
 own_option() {
+    local number='^(0|[1-9][0-9]*)$'
     case $1 in
-    --seconds) seconds=${2:?a number} ;;
-    --seed) seed=${2:?a number} ;;
+    --seconds | --seed) [[ ${2:-} =~ $number ]] || fail "$1 takes a number" ;;
     *) fail "unknown option $1; see --help" ;;
     esac
+    [[ $1 == --seed ]] || seconds=$2
+    [[ $1 == --seconds ]] || seed=$2
 }
 begin "$@"
 
@@ -23,7 +25,7 @@ done
 say "seed $seed, for $seconds s"
 RANDOM=$((seed % 32768))
 runs=0
-while [[ $SECONDS -lt $seconds ]]; do
+while [[ $runs -eq 0 || $SECONDS -lt $seconds ]]; do
     experiment=${experiments[RANDOM % ${#experiments[@]}]}
     echo "== $experiment, after $SECONDS s"
     "./$experiment" --on "$CHAOS_ON" || fail "$experiment failed; --seed $seed repeats the order"

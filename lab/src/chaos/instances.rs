@@ -20,7 +20,10 @@ pub(super) struct Caller {
     /// Base URLs of payment's replicas.
     #[arg(required = true)]
     urls: Vec<String>,
-    /// Longest wait for one of them to call.
+    /// Wait until none of them is calling instead, and print nothing.
+    #[arg(long)]
+    none: bool,
+    /// Longest wait.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
 }
@@ -54,17 +57,31 @@ pub(super) struct Disarm {
 pub(super) async fn caller(args: Caller) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
     loop {
-        for url in &args.urls {
-            if calls_in_flight(url).await? > 0.0 {
+        match (first_caller(&args.urls).await?, args.none) {
+            (Some(url), false) => {
                 println!("{url}");
                 return Ok(());
             }
-        }
-        if Instant::now() >= deadline {
-            bail!("no replica of payment is calling the provider");
+            (None, true) => return Ok(()),
+            (Some(url), true) if Instant::now() >= deadline => {
+                bail!("{url} is still calling the provider")
+            }
+            (None, false) if Instant::now() >= deadline => {
+                bail!("no replica of payment is calling the provider")
+            }
+            _ => {}
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
+}
+
+async fn first_caller(urls: &[String]) -> anyhow::Result<Option<&str>> {
+    for url in urls {
+        if calls_in_flight(url).await? > 0.0 {
+            return Ok(Some(url));
+        }
+    }
+    Ok(None)
 }
 
 async fn calls_in_flight(url: &str) -> anyhow::Result<f64> {

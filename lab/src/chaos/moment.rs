@@ -21,7 +21,7 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct Args {
     #[arg(value_enum)]
     moment: Moment,
-    /// Every one of them must have come there; for `open`, at least one.
+    /// Every one of them must have come there.
     #[arg(required = true)]
     orders: Vec<Uuid>,
     /// Longest wait; with 0, the moment must be now.
@@ -35,12 +35,18 @@ enum Moment {
     InFlight,
     /// The money is taken, and payment does not know.
     ChargedUnrecorded,
-    /// The order's event is published, and its outbox still says that it is not.
-    PublishedUnmarked,
     /// A second charger has taken the attempt up.
     TakenOver,
-    /// Something is still to be done for it.
-    Open,
+    /// The capture was written and announced, and nobody did either again.
+    RecordedOnce,
+    /// The order is accepted, and its event is not published.
+    Unpublished,
+    /// The order's event is published, and its outbox still says that it is not.
+    PublishedUnmarked,
+    /// The capture is announced, and nothing has shipped.
+    Paid,
+    /// As `paid`, and fulfilment stands still in the transaction that would ship it.
+    HandledUncommitted,
 }
 
 pub(super) async fn run(args: Args, endpoints: &Endpoints) -> anyhow::Result<()> {
@@ -71,25 +77,24 @@ enum Look {
 }
 
 async fn look(args: &Args, endpoints: &Endpoints) -> anyhow::Result<Look> {
-    let mut not_there = None;
-    let mut there = None;
+    let mut last = String::new();
     for order in &args.orders {
         let (is_there, evidence) = match args.moment {
             Moment::InFlight => in_flight(endpoints, *order).await?,
             Moment::ChargedUnrecorded => charged_unrecorded(endpoints, *order).await?,
-            Moment::PublishedUnmarked => published_unmarked(endpoints, *order).await?,
             Moment::TakenOver => taken_over(endpoints, *order).await?,
-            Moment::Open => open(endpoints, *order).await?,
+            Moment::RecordedOnce => recorded_once(endpoints, *order).await?,
+            Moment::Unpublished => unpublished(endpoints, *order, false).await?,
+            Moment::PublishedUnmarked => unpublished(endpoints, *order, true).await?,
+            Moment::Paid => paid(endpoints, *order).await?,
+            Moment::HandledUncommitted => handled_uncommitted(endpoints, *order).await?,
         };
-        match is_there {
-            true => there = Some(evidence),
-            false => not_there = Some(evidence),
+        if !is_there {
+            return Ok(Look::NotThere(evidence));
         }
+        last = evidence;
     }
-    Ok(match (args.moment, there, not_there) {
-        (Moment::Open, Some(evidence), _) | (_, Some(evidence), None) => Look::There(evidence),
-        (_, _, evidence) => Look::NotThere(evidence.unwrap_or_default()),
-    })
+    Ok(Look::There(last))
 }
 
 async fn in_flight(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
@@ -118,20 +123,18 @@ async fn charged_unrecorded(endpoints: &Endpoints, order: Uuid) -> anyhow::Resul
     Ok((charges > 0 && is_open, evidence))
 }
 
-async fn published_unmarked(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
+/// Unpublished by order's own word; `heard` tells whether payment has the event all the same.
+async fn unpublished(
+    endpoints: &Endpoints,
+    order: Uuid,
+    heard: bool,
+) -> anyhow::Result<(bool, String)> {
     let (status, _) = attempt(endpoints, order).await?;
-    let orders = psp::connect(endpoints.database_url(Service::Order)).await?;
-    let unmarked: i64 = sqlx::query_scalar(
-        "select count(*) from outbox where subject = $1 and published_at is null",
-    )
-    .bind(order)
-    .fetch_one(&orders)
-    .await
-    .context("reading order's outbox")?;
-    let evidence = format!(
-        "payment has the event (attempt {status}); unpublished in order's outbox: {unmarked}"
-    );
-    Ok((status != NO_ATTEMPT && unmarked > 0, evidence))
+    let query = "select count(*) from outbox where subject = $1 and published_at is null";
+    let unmarked = count(endpoints, Service::Order, query, order).await?;
+    let evidence =
+        format!("unpublished in order's outbox: {unmarked}; payment's attempt: {status}");
+    Ok((unmarked > 0 && heard == (status != NO_ATTEMPT), evidence))
 }
 
 async fn taken_over(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
@@ -142,7 +145,18 @@ async fn taken_over(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool,
     ))
 }
 
-async fn open(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
+async fn recorded_once(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
+    let (status, tries) = attempt(endpoints, order).await?;
+    let query =
+        "select count(*) from outbox where subject = $1 and event_type = 'payment.captured'";
+    let announced = count(endpoints, Service::Payment, query, order).await?;
+    let evidence = format!(
+        "payment's own table: {status}, tries {tries}; payment.captured in its outbox: {announced}"
+    );
+    Ok((status == "captured" && announced == 1, evidence))
+}
+
+async fn paid(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
     let orders = psp::connect(endpoints.database_url(Service::Order)).await?;
     let status: Option<String> = sqlx::query_scalar("select status from orders where id = $1")
         .bind(order)
@@ -150,8 +164,31 @@ async fn open(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, Strin
         .await
         .context("reading the order's status")?;
     let status = status.unwrap_or_else(|| "not there".to_owned());
-    let is_open = matches!(status.as_str(), "placed" | "paid");
-    Ok((is_open, format!("order {order} is {status}")))
+    Ok((status == "paid", format!("order {order} is {status}")))
+}
+
+async fn handled_uncommitted(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
+    let (is_paid, status) = paid(endpoints, order).await?;
+    // No transaction of a process that runs is idle for so long.
+    let query = "select count(*) from pg_stat_activity
+                 where datname = current_database() and state = 'idle in transaction'
+                   and state_change < now() - interval '500 ms'
+                   and not exists (select from shipments where order_id = $1)";
+    let idle = count(endpoints, Service::Fulfilment, query, order).await?;
+    let evidence = format!("{status}; transactions of fulfilment that stand still: {idle}");
+    Ok((is_paid && idle > 0, evidence))
+}
+
+/// Counts by a query about one order.
+async fn count(
+    endpoints: &Endpoints,
+    service: Service,
+    query: &'static str,
+    order: Uuid,
+) -> anyhow::Result<i64> {
+    let pool = psp::connect(endpoints.database_url(service)).await?;
+    let counted = sqlx::query_scalar(query).bind(order).fetch_one(&pool).await;
+    counted.with_context(|| format!("counting: {query}"))
 }
 
 const NO_ATTEMPT: &str = "none";

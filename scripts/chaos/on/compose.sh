@@ -24,6 +24,7 @@ url_of() {
     case $1 in
     order) port=8081 ;;
     payment) port=8082 ;;
+    fulfilment) port=8083 ;;
     *) fail "no port known for $1" ;;
     esac
     echo "http://$address:$port"
@@ -36,6 +37,8 @@ kill_instance() {
     before=$(about "$container" '{{.State.StartedAt}}')
     docker run --rm --pid "container:$container" --network none --user 0 --entrypoint sh \
         "$tool_image" -c 'kill -9 -1' >/dev/null 2>&1 || true
+    # A container that is paused dies as it wakes, before it does anything else.
+    docker unpause "$container" >/dev/null 2>&1 || true
     for _ in {1..200}; do
         if [[ $(about "$container" '{{.State.StartedAt}}') != "$before" ||
             $(about "$container" '{{.State.Running}}') == false ]]; then
