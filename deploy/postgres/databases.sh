@@ -7,7 +7,7 @@ sql() { psql -v ON_ERROR_STOP=1 --no-psqlrc --quiet --username "$POSTGRES_USER" 
 
 sql -v password="$DATABASE_PASSWORD" <<'SQL'
 create role lab login password :'password';
-grant pg_read_all_data to lab;
+grant pg_read_all_data, pg_read_all_stats to lab;
 SQL
 for service in order payment fulfilment receipt psp; do
     sql -v service="$service" -v password="$DATABASE_PASSWORD" <<'SQL'

@@ -15,7 +15,7 @@ at_exit kill_instance order "$owner"
 eyes chaos arm "$url" relay.acknowledged --pause
 say "armed relay.acknowledged in the order process at $url"
 tried=() orders=()
-for _ in {1..10}; do
+for _ in {1..20}; do
     # The process may stop before it has answered; then nobody knows if this order is accepted.
     if order=$(place --patience 2 2>/dev/null); then
         orders+=("$order")
