@@ -19,6 +19,10 @@ use crate::signals::StopSignals;
 
 /// A replica on the same network answers at once, or is gone.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Connections of one route at once; further ones wait to be accepted. Each takes two files.
+const CONNECTIONS_MAX: usize = 4_000;
+/// Pause after a connection that could not be accepted: there may be too many open files.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// Spreads connections over the replicas behind a name until SIGTERM.
 #[derive(Debug, clap::Args)]
@@ -61,31 +65,39 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             .with_context(|| format!("cannot listen on {}", route.listen))?;
         routes.spawn(serve(listener, route.target));
     }
-    tokio::select! {
-        Some(ended) = routes.join_next() => ended?,
-        _ = signals.next() => Ok(()),
-    }
+    signals.next().await;
+    Ok(())
 }
 
 /// Spreads connections for as long as it is polled.
-pub async fn serve(listener: TcpListener, target: String) -> anyhow::Result<()> {
+async fn serve(listener: TcpListener, target: String) {
     let target: Arc<str> = target.into();
     let turn = Arc::new(AtomicUsize::new(0));
     // Dropped with this function, and the connections with them.
     let mut connections = JoinSet::new();
     loop {
-        let (mut client, _) = tokio::select! {
-            accepted = listener.accept() => accepted.context("accepting")?,
+        let accepted = tokio::select! {
+            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => accepted,
             Some(_) = connections.join_next() => continue,
         };
         let (target, turn) = (Arc::clone(&target), Arc::clone(&turn));
-        connections.spawn(async move {
-            // Without a replica the client's connection is closed, as by one that just died.
-            if let Some(mut replica) = connect(&target, &turn).await {
-                // Either side may break off at any time.
-                let _ = tokio::io::copy_bidirectional(&mut client, &mut replica).await;
+        match accepted {
+            Ok((client, _)) => {
+                connections.spawn(async move { pass(client, &target, &turn).await });
             }
-        });
+            Err(error) => {
+                eprintln!("{target}: accepting: {error}");
+                tokio::time::sleep(ACCEPT_RETRY).await;
+            }
+        }
+    }
+}
+
+/// Passes bytes on until either side breaks off. Without a replica the client's connection is
+/// closed, as by one that just died.
+async fn pass(mut client: TcpStream, target: &str, turn: &AtomicUsize) {
+    if let Some(mut replica) = connect(target, turn).await {
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut replica).await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! `lab chaos`: the eyes of the scripts in `scripts/chaos`. They kill, pause and cut; this places the
 //! orders to do it to, tells when the moment has come, and proves afterwards that it was hit.
 
+mod evidence;
 mod instances;
 mod moment;
 mod place;

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use reqwest::Method;
 use serde_json::Value;
 
+use crate::client;
 use crate::service::Service;
 
 /// Services that announce something, in the order in which an order passes them.
@@ -28,11 +29,7 @@ pub struct Operator {
 
 impl Operator {
     pub fn new() -> anyhow::Result<Self> {
-        let http = reqwest::Client::builder()
-            .timeout(REQUEST_TIMEOUT)
-            .no_proxy()
-            .build()
-            .context("cannot create an HTTP client")?;
+        let http = client::http(REQUEST_TIMEOUT)?;
         Ok(Self { http })
     }
 

@@ -15,6 +15,7 @@ strike() {
     moment unpublished "$witness"
     say "waiting for $silence_seconds s"
     sleep "$silence_seconds"
+    moment unpublished "$witness" --seconds 0
     kill_all kafka
     undo=()
 }

@@ -106,7 +106,7 @@ moment() {
 # first_of NAME: one process of a service. Not by `head`, which would end who writes the others' names.
 first_of() {
     local found
-    found=$(instances "$1") && echo "${found%%$'\n'*}"
+    found=$(all_of "$1") && echo "${found%%$'\n'*}"
 }
 
 # all_of NAME: every process of a service, of which there must be one.
@@ -119,12 +119,15 @@ all_of() {
 
 # kill_all NAME: kills every process of a service at once.
 kill_all() {
-    local instance found
+    local instance found kills=() one
     found=$(all_of "$1")
     for instance in $found; do
         kill_instance "$1" "$instance" &
+        kills+=($!)
     done
-    wait_for_jobs
+    for one in "${kills[@]}"; do
+        wait "$one" || fail "a kill of $1 did not land"
+    done
 }
 
 # freeze_all, thaw_all NAME: pauses every process of a service, and resumes them.
@@ -154,14 +157,6 @@ stop_at() {
         at_exit kill_instance "$1" "$instance"
         eyes chaos arm "$url" "$2" --pause
         say "armed $2 in the $1 process at $url"
-    done
-}
-
-# Waits for the jobs of kill_all, not for orders that are being placed.
-wait_for_jobs() {
-    local job
-    for job in $(jobs -p); do
-        [[ $job == "${placing:-}" ]] || wait "$job" || fail "the kill did not land"
     done
 }
 

@@ -2,7 +2,7 @@
 # Pauses payment in the middle of a charge until its lease has run out, and resumes it.
 #
 # Another replica takes the charge over under the same key. The first one wakes up and goes on as if no
-# time had passed: what it learnt comes too late, and is refused.
+# time had passed: what it has to say of the call comes too late, and is refused.
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin "$@"

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::client;
 use crate::service::Service;
 use crate::system::Endpoints;
 
@@ -85,9 +86,8 @@ async fn first_caller(urls: &[String]) -> anyhow::Result<Option<&str>> {
 }
 
 async fn calls_in_flight(url: &str) -> anyhow::Result<f64> {
-    let metrics = reqwest::Client::new()
+    let metrics = client::http(ASK_TIMEOUT)?
         .get(format!("{url}/metrics"))
-        .timeout(ASK_TIMEOUT)
         .send()
         .await
         .and_then(reqwest::Response::error_for_status)
@@ -104,12 +104,12 @@ async fn calls_in_flight(url: &str) -> anyhow::Result<f64> {
 pub(super) async fn arm(args: Arm) -> anyhow::Result<()> {
     let action = if args.pause { "pause" } else { "kill" };
     let body = json!({ "name": args.point, "action": action });
-    let request = reqwest::Client::new().post(crash_points(&args.url));
+    let request = client::http(ASK_TIMEOUT)?.post(crash_points(&args.url));
     ask(request.json(&body)).await
 }
 
 pub(super) async fn disarm(args: Disarm) -> anyhow::Result<()> {
-    ask(reqwest::Client::new().delete(crash_points(&args.url))).await
+    ask(client::http(ASK_TIMEOUT)?.delete(crash_points(&args.url))).await
 }
 
 fn crash_points(url: &str) -> String {
@@ -117,7 +117,7 @@ fn crash_points(url: &str) -> String {
 }
 
 async fn ask(request: reqwest::RequestBuilder) -> anyhow::Result<()> {
-    let answer = request.timeout(ASK_TIMEOUT).send().await?;
+    let answer = request.send().await?;
     if answer.status() == reqwest::StatusCode::NOT_FOUND {
         bail!("the service has no crash points: build it with the feature `crash-points`");
     }
@@ -133,8 +133,14 @@ pub(super) fn list(args: Instances, endpoints: &Endpoints) -> anyhow::Result<()>
     };
     let service = Service::ALL.into_iter().find(|it| it.name() == name);
     let mut urls = service.into_iter().flat_map(|it| endpoints.urls.get(it));
-    // Sorted by name, as the URLs are by number.
-    for (_, pid) in endpoints.pids.iter().filter(|(it, _)| is_replica(it)) {
+    let mut processes: Vec<_> = endpoints
+        .pids
+        .iter()
+        .filter(|(it, _)| is_replica(it))
+        .collect();
+    // By number, as the URLs are: `payment`, `payment-2`, …, `payment-10`.
+    processes.sort_by_key(|(it, _)| (it.len(), *it));
+    for (_, pid) in processes {
         println!("{pid} {}", urls.next().map_or("", String::as_str));
     }
     Ok(())

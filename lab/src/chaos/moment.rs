@@ -3,18 +3,16 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::ValueEnum;
-use sqlx::PgPool;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::client::psp;
-use crate::service::Service;
+use super::evidence::{self, Evidence};
+use crate::invariants::Databases;
 use crate::system::Endpoints;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Wait for a moment in the life of orders, and print the evidence.
 #[derive(Debug, clap::Args)]
@@ -51,156 +49,56 @@ enum Moment {
 
 pub(super) async fn run(args: Args, endpoints: &Endpoints) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
-    let mut last = String::new();
+    let mut databases = None;
     loop {
-        match look(&args, endpoints).await {
-            Ok(Look::There(evidence)) => {
-                println!("{evidence}");
+        let seen = look(&args, endpoints, &mut databases).await;
+        match seen {
+            Ok(evidence) if evidence.is_there => {
+                println!("{}", evidence.text);
                 return Ok(());
             }
-            Ok(Look::NotThere(evidence)) => last = evidence,
             // A store that is away is waited for as well.
-            Err(error) if Instant::now() >= deadline => return Err(error),
-            Err(_) => {}
+            _ if Instant::now() < deadline => tokio::time::sleep(POLL_INTERVAL).await,
+            Ok(evidence) => bail!("not so: {}", evidence.text),
+            Err(error) => return Err(error),
         }
-        if Instant::now() >= deadline {
-            bail!("not so: {last}");
-        }
-        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// What was seen, and whether it is the moment.
-enum Look {
-    There(String),
-    NotThere(String),
-}
-
-async fn look(args: &Args, endpoints: &Endpoints) -> anyhow::Result<Look> {
-    let mut last = String::new();
+/// The evidence of the last order, or of the first that is not there.
+async fn look(
+    args: &Args,
+    endpoints: &Endpoints,
+    databases: &mut Option<Databases>,
+) -> anyhow::Result<Evidence> {
+    let databases = match databases {
+        Some(databases) => databases,
+        None => databases.insert(Databases::connect(endpoints).await?),
+    };
+    let mut last = Evidence::default();
     for order in &args.orders {
-        let (is_there, evidence) = match args.moment {
-            Moment::InFlight => in_flight(endpoints, *order).await?,
-            Moment::ChargedUnrecorded => charged_unrecorded(endpoints, *order).await?,
-            Moment::TakenOver => taken_over(endpoints, *order).await?,
-            Moment::RecordedOnce => recorded_once(endpoints, *order).await?,
-            Moment::Unpublished => unpublished(endpoints, *order, false).await?,
-            Moment::PublishedUnmarked => unpublished(endpoints, *order, true).await?,
-            Moment::Paid => paid(endpoints, *order).await?,
-            Moment::HandledUncommitted => handled_uncommitted(endpoints, *order).await?,
-        };
-        if !is_there {
-            return Ok(Look::NotThere(evidence));
+        last = evidence_of(args.moment, endpoints, databases, *order).await?;
+        if !last.is_there {
+            break;
         }
-        last = evidence;
     }
-    Ok(Look::There(last))
+    Ok(last)
 }
 
-async fn in_flight(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
-    let key = format!("pay:{order}:1");
-    let answer = reqwest::Client::new()
-        .get(format!("{}/v1/charges", endpoints.url(Service::Psp)))
-        .query(&[("key", &key)])
-        .timeout(ASK_TIMEOUT)
-        .send()
-        .await
-        .context("asking the provider for the key")?;
-    let status = answer.status();
-    let evidence = format!("GET /v1/charges?key={key} at the provider answers {status}");
-    Ok((status == reqwest::StatusCode::CONFLICT, evidence))
-}
-
-async fn charged_unrecorded(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
-    let books = psp::connect(endpoints.database_url(Service::Psp)).await?;
-    let counts = psp::charges_per_order(&books, &[order]).await?;
-    let charges = counts.get(&order).copied().unwrap_or_default();
-    let (status, tries) = attempt(endpoints, order).await?;
-    let evidence = format!(
-        "count(*) in the provider's books: {charges}; payment's own table: {status}, tries {tries}"
-    );
-    let is_open = matches!(status.as_str(), "pending" | "unknown");
-    Ok((charges > 0 && is_open, evidence))
-}
-
-/// Unpublished by order's own word; `heard` tells whether payment has the event all the same.
-async fn unpublished(
+async fn evidence_of(
+    moment: Moment,
     endpoints: &Endpoints,
+    databases: &Databases,
     order: Uuid,
-    heard: bool,
-) -> anyhow::Result<(bool, String)> {
-    let (status, _) = attempt(endpoints, order).await?;
-    let query = "select count(*) from outbox where subject = $1 and published_at is null";
-    let unmarked = count(endpoints, Service::Order, query, order).await?;
-    let evidence =
-        format!("unpublished in order's outbox: {unmarked}; payment's attempt: {status}");
-    Ok((unmarked > 0 && heard == (status != NO_ATTEMPT), evidence))
-}
-
-async fn taken_over(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
-    let (status, tries) = attempt(endpoints, order).await?;
-    Ok((
-        tries >= 2,
-        format!("payment's own table: {status}, tries {tries}"),
-    ))
-}
-
-async fn recorded_once(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
-    let (status, tries) = attempt(endpoints, order).await?;
-    let query =
-        "select count(*) from outbox where subject = $1 and event_type = 'payment.captured'";
-    let announced = count(endpoints, Service::Payment, query, order).await?;
-    let evidence = format!(
-        "payment's own table: {status}, tries {tries}; payment.captured in its outbox: {announced}"
-    );
-    Ok((status == "captured" && announced == 1, evidence))
-}
-
-async fn paid(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
-    let orders = psp::connect(endpoints.database_url(Service::Order)).await?;
-    let status: Option<String> = sqlx::query_scalar("select status from orders where id = $1")
-        .bind(order)
-        .fetch_optional(&orders)
-        .await
-        .context("reading the order's status")?;
-    let status = status.unwrap_or_else(|| "not there".to_owned());
-    Ok((status == "paid", format!("order {order} is {status}")))
-}
-
-async fn handled_uncommitted(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(bool, String)> {
-    let (is_paid, status) = paid(endpoints, order).await?;
-    // No transaction of a process that runs is idle for so long.
-    let query = "select count(*) from pg_stat_activity
-                 where datname = current_database() and state = 'idle in transaction'
-                   and state_change < now() - interval '500 ms'
-                   and not exists (select from shipments where order_id = $1)";
-    let idle = count(endpoints, Service::Fulfilment, query, order).await?;
-    let evidence = format!("{status}; transactions of fulfilment that stand still: {idle}");
-    Ok((is_paid && idle > 0, evidence))
-}
-
-/// Counts by a query about one order.
-async fn count(
-    endpoints: &Endpoints,
-    service: Service,
-    query: &'static str,
-    order: Uuid,
-) -> anyhow::Result<i64> {
-    let pool = psp::connect(endpoints.database_url(service)).await?;
-    let counted = sqlx::query_scalar(query).bind(order).fetch_one(&pool).await;
-    counted.with_context(|| format!("counting: {query}"))
-}
-
-const NO_ATTEMPT: &str = "none";
-
-/// Status and tries of the order's first attempt.
-async fn attempt(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<(String, i32)> {
-    let payments: PgPool = psp::connect(endpoints.database_url(Service::Payment)).await?;
-    let row: Option<(String, i32)> =
-        sqlx::query_as("select status, tries from payments where order_id = $1 and attempt = 1")
-            .bind(order)
-            .fetch_optional(&payments)
-            .await
-            .context("reading payment's table")?;
-    Ok(row.unwrap_or_else(|| (NO_ATTEMPT.to_owned(), 0)))
+) -> anyhow::Result<Evidence> {
+    match moment {
+        Moment::InFlight => evidence::in_flight(endpoints, order).await,
+        Moment::ChargedUnrecorded => evidence::charged_unrecorded(databases, order).await,
+        Moment::TakenOver => evidence::taken_over(databases, order).await,
+        Moment::RecordedOnce => evidence::recorded_once(databases, order).await,
+        Moment::Unpublished => evidence::unpublished(databases, order, false).await,
+        Moment::PublishedUnmarked => evidence::unpublished(databases, order, true).await,
+        Moment::Paid => evidence::paid(databases, order).await,
+        Moment::HandledUncommitted => evidence::handled_uncommitted(databases, order).await,
+    }
 }

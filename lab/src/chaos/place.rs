@@ -9,8 +9,8 @@ use reqwest::StatusCode;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::client::order_body;
 use crate::client::psp::{self, Fault};
+use crate::client::{self, order_body};
 use crate::service::Service;
 use crate::system::Endpoints;
 
@@ -49,10 +49,7 @@ enum Hold {
 }
 
 pub(super) async fn run(args: Args, endpoints: &Endpoints) -> anyhow::Result<()> {
-    let http = reqwest::Client::builder()
-        .timeout(REQUEST_TIMEOUT)
-        .no_proxy()
-        .build()?;
+    let http = client::http(REQUEST_TIMEOUT)?;
     let pause = Duration::from_secs(args.over) / args.count.max(1);
     for _ in 0..args.count {
         let id = Uuid::now_v7();

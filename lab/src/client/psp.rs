@@ -10,6 +10,8 @@ use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 use uuid::Uuid;
 
+use super::http;
+
 /// Ids per query; keeps one bind message well below a megabyte.
 const BOOKS_BATCH_MAX: usize = 10_000;
 const BOOKS_CONNECTIONS_MAX: u32 = 2;
@@ -89,9 +91,8 @@ pub async fn references_charged_twice(psp: &PgPool) -> anyhow::Result<Vec<String
 }
 
 pub async fn set_fault(psp_url: &str, fault: &Fault) -> anyhow::Result<()> {
-    let response = reqwest::Client::new()
+    let response = http(CONNECT_TIMEOUT)?
         .post(format!("{psp_url}/admin/faults"))
-        .timeout(CONNECT_TIMEOUT)
         .json(fault)
         .send()
         .await
@@ -107,9 +108,8 @@ pub async fn set_fault(psp_url: &str, fault: &Fault) -> anyhow::Result<()> {
 }
 
 pub async fn clear_faults(psp_url: &str) -> anyhow::Result<()> {
-    reqwest::Client::new()
+    http(CONNECT_TIMEOUT)?
         .delete(format!("{psp_url}/admin/faults"))
-        .timeout(CONNECT_TIMEOUT)
         .send()
         .await
         .and_then(reqwest::Response::error_for_status)

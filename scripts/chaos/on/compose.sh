@@ -12,15 +12,18 @@ name_of() { about "$1" '{{slice .Name 1}}'; }
 
 # network NAME CONTAINER: its full name and the container's address in it.
 network() {
+    local all found
     # shellcheck disable=SC2016  # a template of Docker's
-    about "$2" '{{range $name, $it := .NetworkSettings.Networks}}{{println $name $it.IPAddress}}{{end}}' |
-        grep "_$1 "
+    all=$(about "$2" '{{range $name, $it := .NetworkSettings.Networks}}{{println $name $it.IPAddress}}{{end}}')
+    found=$(grep "_$1 " <<<"$all") || fail "$(name_of "$2") is not on the network $1"
+    echo "$found"
 }
 
 # url_of SERVICE CONTAINER: its own address, past the name that all replicas share.
 url_of() {
     local address port
-    read -r _ address < <(network core "$2")
+    address=$(network core "$2") || exit 1
+    address=${address#* }
     case $1 in
     order) port=8081 ;;
     payment) port=8082 ;;
@@ -58,14 +61,16 @@ need_two() {
     [[ $(instances "$1" | wc -l) -lt 2 ]] || return 0
     say "starting a second replica of $1"
     at_exit compose up -d --no-build --no-recreate --no-deps --scale "$1=1" "$1"
-    compose up -d --no-build --no-recreate --no-deps --wait --scale "$1=2" "$1" >/dev/null 2>&1
+    compose up -d --no-build --no-recreate --no-deps --wait --scale "$1=2" "$1" >/dev/null 2>&1 ||
+        fail "no second $1 came up: see docker compose logs $1"
 }
 
 # Takes the replicas of payment off the network that they share with the provider.
 cut_network() {
     local container name
     for container in $(instances payment); do
-        read -r name _ < <(network provider "$container")
+        name=$(network provider "$container") || exit 1
+        name=${name% *}
         at_exit docker network connect --alias payment "$name" "$container"
         docker network disconnect "$name" "$container"
         say "took $(name_of "$container") off $name"
@@ -73,7 +78,8 @@ cut_network() {
 }
 mend_network() {
     local container name
-    read -r name _ < <(network provider "$(instances psp)")
+    name=$(network provider "$(first_of psp)") || exit 1
+    name=${name% *}
     for container in $(instances payment); do
         docker network connect --alias payment "$name" "$container"
         say "put $(name_of "$container") back on $name"
