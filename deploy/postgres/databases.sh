@@ -2,7 +2,7 @@
 # Run once, on an empty volume: a database for each service with a role that no other service uses, and
 # a role for the lab, which may read them all. One password for all of them: this keeps mistakes apart,
 # not intruders.
-set -euo pipefail
+set -eo pipefail
 
 sql() { psql -v ON_ERROR_STOP=1 --no-psqlrc --quiet --username "$POSTGRES_USER" "$@"; }
 
