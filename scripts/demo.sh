@@ -13,6 +13,7 @@ install_missing
 need_cargo
 
 echo "Building; the first time takes a few minutes …"
-# Not optimised: the story is the same, and the first build takes less than half the time.
-cargo build --bins
+# Not optimised: the story is the same, and the first build takes less than half the time. With crash
+# points, for scripts/chaos.
+cargo build --workspace --bins --features "$FEATURES"
 exec "${CARGO_TARGET_DIR:-target}/debug/lab" demo "$@"
