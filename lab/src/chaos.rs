@@ -9,6 +9,7 @@ mod place;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use uuid::Uuid;
 
 use crate::client::psp;
 use crate::service::Service;
@@ -31,8 +32,12 @@ enum Step {
     Caller(instances::Caller),
     Arm(instances::Arm),
     Disarm(instances::Disarm),
-    /// Clear all faults of the provider.
-    ClearFaults,
+    /// Fail unless every service answers that it is ready.
+    Ready,
+    /// Clear the faults of the provider that wait for an order.
+    ClearFaults {
+        order: Uuid,
+    },
     Instances(instances::Instances),
 }
 
@@ -44,7 +49,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Step::Caller(step) => instances::caller(step).await,
         Step::Arm(step) => instances::arm(step).await,
         Step::Disarm(step) => instances::disarm(step).await,
-        Step::ClearFaults => psp::clear_faults(endpoints()?.url(Service::Psp)).await,
+        Step::Ready => instances::ready(&endpoints()?).await,
+        Step::ClearFaults { order } => {
+            psp::clear_faults_of(endpoints()?.url(Service::Psp), order).await
+        }
         Step::Instances(step) => instances::list(step, &endpoints()?),
     }
 }

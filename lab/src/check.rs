@@ -63,8 +63,15 @@ struct Findings {
     /// Whether waiting would not help: something is broken that must hold at every moment.
     is_beyond_repair: bool,
     orders: Vec<Account>,
-    /// All orders, and all charges.
-    totals: (i64, i64),
+    totals: Totals,
+}
+
+/// How much there is of what.
+struct Totals {
+    orders: i64,
+    /// Payments without an order.
+    direct: i64,
+    charges: i64,
 }
 
 /// One order, by the order service and by the provider's books.
@@ -77,6 +84,16 @@ struct Account {
 impl Account {
     fn is_good(&self) -> bool {
         self.charges == 1 && self.status == "shipped"
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} orders", self.orders)?;
+        if self.direct > 0 {
+            write!(f, ", {} direct payments", self.direct)?;
+        }
+        write!(f, " and {} charges", self.charges)
     }
 }
 
@@ -111,10 +128,13 @@ async fn examine(endpoints: &Endpoints, orders: &[Uuid]) -> anyhow::Result<Findi
             .context(query);
         counted
     };
-    let totals = (
-        count(&databases.order, "select count(*) from orders").await?,
-        count(&databases.psp, "select count(*) from charges").await?,
-    );
+    let direct = "select count(*) from payments
+                  where principal_id is not null and status = 'captured'";
+    let totals = Totals {
+        orders: count(&databases.order, "select count(*) from orders").await?,
+        direct: count(&databases.payment, direct).await?,
+        charges: count(&databases.psp, "select count(*) from charges").await?,
+    };
     Ok(Findings {
         violations,
         is_beyond_repair,
@@ -149,12 +169,9 @@ impl Findings {
         if self.violations.len() > SHOWN_MAX {
             println!("  … and {} more", self.violations.len() - SHOWN_MAX);
         }
-        let (orders, charges) = self.totals;
         match self.violations.len() {
-            0 => println!("  ✓ every invariant holds, over {orders} orders and {charges} charges"),
-            broken => {
-                println!("  ✗ {broken} violations, over {orders} orders and {charges} charges")
-            }
+            0 => println!("  ✓ every invariant holds, over {}", self.totals),
+            broken => println!("  ✗ {broken} violations, over {}", self.totals),
         }
     }
 }

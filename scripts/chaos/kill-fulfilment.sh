@@ -10,7 +10,7 @@ begin "$@"
 
 strike() {
     stop_at fulfilment inbox.handled
-    witness=$(place)
+    witness=$(place --count 1)
     moment handled-uncommitted "$witness"
     kill_all fulfilment
     undo=()

@@ -10,7 +10,7 @@ begin "$@"
 silence_seconds=35
 strike() {
     freeze_all kafka
-    witness=$(place)
+    witness=$(place --count 1)
     say "placed $witness"
     moment unpublished "$witness"
     say "waiting for $silence_seconds s"

@@ -9,7 +9,7 @@ begin "$@"
 
 strike() {
     freeze_all fulfilment
-    witness=$(place)
+    witness=$(place --count 1)
     moment paid "$witness"
     kill_all postgres
     thaw_all fulfilment

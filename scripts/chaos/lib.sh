@@ -25,8 +25,8 @@ usage: scripts/chaos/$(basename "$0") [--on compose|local|kubernetes]${options:-
   --on local        the processes of \`lab up\` or scripts/demo.sh
   --on kubernetes   pods, by kubectl (deploy/k8s; NAMESPACE, default chargeonce)
 
-Without --on: the containers if they run, or else the processes. Exits with 0 if every invariant
-holds in the end and each order was charged once.
+Without --on: the containers if they run, or else the processes. One script at a time. Exits with 0 if
+every invariant holds in the end and each order was charged once.
 USAGE
 }
 
@@ -59,7 +59,7 @@ begin() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     trap clean_up EXIT
-    eyes chaos clear-faults || fail "the system does not answer: is it up?"
+    eyes chaos ready || fail "the system must be up and ready before anything is done to it"
 }
 
 # A script that has an option with a value of its own defines this.
@@ -88,7 +88,7 @@ clean_up() {
     for step in ${undo[@]+"${undo[@]}"}; do
         $step >/dev/null 2>&1 || true
     done
-    eyes chaos clear-faults >/dev/null 2>&1 || true
+    [[ -z ${order:-} ]] || eyes chaos clear-faults "$order" >/dev/null 2>&1 || true
     [[ -z ${ids:-} ]] || rm -f "$ids"
     exit "$code"
 }
@@ -160,11 +160,19 @@ stop_at() {
     done
 }
 
-# under_load COMMAND…: runs a command in the midst of orders, 5 a second; they are in ${orders[@]}.
+# One by one, so that no more than one is placed after this was killed.
+place_many() {
+    for _ in {1..60}; do
+        place --count 1 >>"$ids" || return 1
+        sleep 0.1
+    done
+}
+
+# under_load COMMAND…: runs a command in the midst of orders; they are in ${orders[@]}.
 under_load() {
     ids=$(mktemp)
-    say "placing 60 orders, 5 a second; the client tries each until it is accepted"
-    place --count 60 --over 12 >"$ids" &
+    say "placing 60 orders, one after the other; each is tried until it is accepted"
+    place_many &
     placing=$!
     while [[ $(wc -l <"$ids") -lt 10 ]]; do
         kill -0 "$placing" 2>/dev/null || fail "orders are not accepted"

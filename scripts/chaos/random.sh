@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the other scripts one after the other, in an order left to chance, for a given time.
-# The seed that it prints repeats the order; the first script that fails ends it.
+# Runs the other scripts one after the other, in an order left to chance. None is begun after the given
+# time, and one is run in any case. The seed that it prints repeats the order; the first script that fails ends it.
 options=" [--seconds N] [--seed N]"
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -55,6 +55,18 @@ pub(super) struct Disarm {
     url: String,
 }
 
+pub(super) async fn ready(endpoints: &Endpoints) -> anyhow::Result<()> {
+    let http = client::http(ASK_TIMEOUT)?;
+    for service in Service::ALL {
+        let url = format!("{}/readyz", endpoints.url(service));
+        let answer = http.get(url).send().await;
+        answer
+            .and_then(reqwest::Response::error_for_status)
+            .with_context(|| format!("{service} is not ready"))?;
+    }
+    Ok(())
+}
+
 pub(super) async fn caller(args: Caller) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
     loop {

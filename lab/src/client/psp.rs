@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 use uuid::Uuid;
@@ -105,6 +105,38 @@ pub async fn set_fault(psp_url: &str, fault: &Fault) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Clears the faults that wait for one order, and no others.
+pub async fn clear_faults_of(psp_url: &str, order: Uuid) -> anyhow::Result<()> {
+    let http = http(CONNECT_TIMEOUT)?;
+    let faults = format!("{psp_url}/admin/faults");
+    let board: Board = http
+        .get(&faults)
+        .send()
+        .await
+        .context("GET /admin/faults")?
+        .json()
+        .await?;
+    let of_order = Some(order.to_string());
+    for fault in board.data.iter().filter(|it| it.reference == of_order) {
+        http.delete(format!("{faults}/{}", fault.id))
+            .send()
+            .await
+            .context("DELETE /admin/faults/{id}")?;
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Board {
+    data: Vec<Armed>,
+}
+
+#[derive(Deserialize)]
+struct Armed {
+    id: u64,
+    reference: Option<String>,
 }
 
 pub async fn clear_faults(psp_url: &str) -> anyhow::Result<()> {

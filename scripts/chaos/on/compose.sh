@@ -54,7 +54,15 @@ kill_instance() {
 }
 
 freeze() { docker pause "$2" >/dev/null && say "paused $(name_of "$2")"; }
-thaw() { docker unpause "$2" >/dev/null && say "resumed $(name_of "$2")"; }
+# Docker takes a container that was paused for unhealthy until it has been probed again.
+thaw() {
+    docker unpause "$2" >/dev/null || return 1
+    say "resumed $(name_of "$2")"
+    for _ in {1..50}; do
+        [[ $(about "$2" '{{.State.Health.Status}}') != healthy ]] || return 0
+        sleep 0.2
+    done
+}
 
 # need_two SERVICE: one more replica if there is only one, for as long as the script runs.
 need_two() {

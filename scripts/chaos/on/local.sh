@@ -9,7 +9,7 @@ lab_path() {
     echo "${path:-$target/debug/lab}"
 }
 LAB=${LAB:-$(lab_path)}
-[[ -x $LAB ]] || fail "the lab is not built: run scripts/demo.sh, or set LAB to its path"
+[[ -x $LAB ]] || fail "no system is up: start one with \`docker compose up -d --wait\` or scripts/demo.sh"
 
 eyes() { "$LAB" "$@"; }
 instances() {
