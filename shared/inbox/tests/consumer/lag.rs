@@ -13,6 +13,15 @@ use crate::world::{World, event, eventually};
 const EACH: i32 = 4;
 const ALL: i64 = EACH as i64 * PARTITIONS as i64;
 
+/// Fails for ever, each time after a while, as with a database that is away. Between two tries the
+/// partitions are paused, and the client learns how long they have become only while it fetches.
+fn stuck() -> Effects {
+    Effects {
+        delay: Duration::from_millis(500),
+        ..Effects::failing(FOR_EVER)
+    }
+}
+
 async fn fill(world: &World) {
     for partition in 0..PARTITIONS {
         let order = Uuid::new_v4();
@@ -39,7 +48,7 @@ fn run(
 async fn a_consumer_that_cannot_work_says_how_far_it_is_behind_and_then_that_it_is_not() {
     let world = World::create().await;
     fill(&world).await;
-    let stuck = Effects::failing(FOR_EVER);
+    let stuck = stuck();
     let (lag, _shutdown, _task) = run(&world, stuck.clone());
     eventually("it counts what waits", async || lag.messages() == ALL).await;
     fill(&world).await;
@@ -53,7 +62,7 @@ async fn a_consumer_that_cannot_work_says_how_far_it_is_behind_and_then_that_it_
 async fn partitions_that_were_taken_away_are_no_longer_counted() {
     let world = World::create().await;
     fill(&world).await;
-    let stuck = Effects::failing(FOR_EVER);
+    let stuck = stuck();
     let (first, _first_shutdown, _first) = run(&world, stuck.clone());
     eventually("the first has all", async || first.messages() == ALL).await;
     let (second, second_shutdown, task) = run(&world, stuck.clone());
