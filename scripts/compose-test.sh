@@ -131,5 +131,5 @@ if [[ -n $all ]]; then
     done
 fi
 step "taking it down"
-docker compose exec -T lab lab check </dev/null
+docker compose exec -T lab chargeonce check </dev/null
 echo "The containers are good after $SECONDS s."

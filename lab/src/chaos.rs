@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use uuid::Uuid;
 
-use crate::client::psp;
-use crate::service::Service;
-use crate::system::Endpoints;
+use endpoints::Endpoints;
+use endpoints::Service;
+use endpoints::provider;
 
 /// Steps of an experiment, for the scripts in scripts/chaos.
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Step::Disarm(step) => instances::disarm(step).await,
         Step::Ready => instances::ready(&endpoints()?).await,
         Step::ClearFaults { order } => {
-            psp::clear_faults_of(endpoints()?.url(Service::Psp), order).await
+            provider::clear_faults_of(endpoints()?.url(Service::Psp), order).await
         }
         Step::Instances(step) => instances::list(step, &endpoints()?),
     }

@@ -17,11 +17,12 @@ mod story;
 
 use anyhow::{anyhow, bail};
 
-use crate::broker::Kafka;
-use crate::service::Service;
-use crate::signals::StopSignals;
-use crate::system::{Endpoints, Ports, System, SystemOptions};
+use endpoints::Endpoints;
+use endpoints::Service;
 use story::Story;
+use testkit::broker::Kafka;
+use testkit::signals::StopSignals;
+use testkit::system::{Ports, System, SystemOptions};
 
 /// Short, so that the chapter about a dead payment service waits seconds for the lease, not minutes.
 const LEASE_MS: u64 = 3_000;
@@ -109,9 +110,9 @@ fn invite(system: &System) {
     println!("\nThe system stays up until Ctrl-C. Things to try from another terminal:\n");
     println!("  curl -i {order}/orders -H 'Authorization: Bearer demo-key-acme' \\");
     println!("       -H 'Idempotency-Key: my-first-key' -H 'Content-Type: application/json' \\");
-    println!("       -d '{}'", crate::client::order_body(1));
+    println!("       -d '{}'", endpoints::client::order_body(1));
     println!("  … the same again: the same bytes, with Idempotent-Replayed: true");
-    println!("  lab verify                      every check against this system");
+    println!("  chargeonce verify                      every check against this system");
     println!(
         "  kill -9 {:<8}                payment dies; the supervisor and the lease repair it",
         system.pid("payment").unwrap_or_default()

@@ -1,6 +1,6 @@
 //! `lab idle`: a container that other commands of the lab are run in.
 
-use crate::signals::StopSignals;
+use testkit::signals::StopSignals;
 
 /// Does nothing until SIGTERM; for a container that other commands are run in.
 #[derive(Debug, clap::Args)]

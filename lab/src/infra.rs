@@ -8,14 +8,14 @@ use std::process::{ExitCode, ExitStatus};
 use clap::ValueEnum;
 use rustix::process::Signal;
 
-use crate::binaries::Binaries;
-use crate::broker::{Broker, Kafka};
-use crate::postgres::Cluster;
-use crate::process::{Process, Spec};
-use crate::progress::Progress;
-use crate::scratch::Scratch;
-use crate::signals::{Stop, StopSignals};
-use crate::supervisor::Supervisor;
+use testkit::binaries::Binaries;
+use testkit::broker::{Broker, Kafka};
+use testkit::postgres::Cluster;
+use testkit::process::{Process, Spec};
+use testkit::progress::Progress;
+use testkit::scratch::Scratch;
+use testkit::signals::{Stop, StopSignals};
+use testkit::supervisor::Supervisor;
 
 /// Added to a signal's number when a command died from it, as shells do.
 const SIGNAL_EXIT_CODE: i32 = 128;

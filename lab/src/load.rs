@@ -21,12 +21,12 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail, ensure};
 
-use crate::broker::Kafka;
-use crate::signals::StopSignals;
-use crate::system::Endpoints;
 use drive::{Pace, Plan, Until};
+use endpoints::Endpoints;
 use request::Mix;
 use target::Target;
+use testkit::broker::Kafka;
+use testkit::signals::StopSignals;
 
 /// Drive orders through a real system and measure it.
 #[derive(Debug, clap::Args)]

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::broker::Kafka;
-use crate::service::Service;
-use crate::signals::StopSignals;
-use crate::system::{Endpoints, PARTITIONS_DEFAULT, Ports, Postgres, System, SystemOptions};
+use endpoints::Endpoints;
+use endpoints::Service;
+use endpoints::topic::PARTITIONS_DEFAULT;
+use testkit::broker::Kafka;
+use testkit::signals::StopSignals;
+use testkit::system::{Ports, Postgres, System, SystemOptions};
 
 /// Starts the whole system and keeps it running until Ctrl-C.
 ///
@@ -123,7 +125,7 @@ fn print_guide(endpoints: &Endpoints) {
 \"items\":[{{\"sku\":\"SKU-99\",\"quantity\":2,\"unit_price\":2500}}]}}'\n
 Watch it ship:              curl -H 'Authorization: Bearer demo-key-acme' {order}/orders/ORDER_ID
 Kill a service, any time:   kill -9 {}   (payment; it is restarted)
-Check the books:            lab verify
+Check the books:            chargeonce verify
 Read the receipts:          ls {}
 Stop:                       Ctrl-C",
         endpoints.pids.get(Service::Payment.name()).unwrap_or(&0),

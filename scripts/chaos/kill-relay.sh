@@ -10,9 +10,9 @@ begin "$@"
 
 owner=$(first_of order)
 url=$(url_of order "$owner")
-at_exit eyes chaos disarm "$url"
+at_exit lab chaos disarm "$url"
 at_exit kill_instance order "$owner"
-eyes chaos arm "$url" relay.acknowledged --pause
+lab chaos arm "$url" relay.acknowledged --pause
 say "armed relay.acknowledged in the order process at $url"
 tried=() orders=()
 for _ in {1..20}; do
@@ -23,11 +23,11 @@ for _ in {1..20}; do
     tried+=("$order")
     # Payment may hear of it late, if it was killed just before and is not back in its group.
     for witness in "${tried[@]}"; do
-        evidence=$(eyes chaos wait published-unmarked "$witness" --seconds 1 2>/dev/null) && break 2
+        evidence=$(lab chaos wait published-unmarked "$witness" --seconds 1 2>/dev/null) && break 2
     done
 done
 if [[ -z $evidence ]]; then
-    eyes chaos wait published-unmarked "${tried[0]}" --seconds 0 || true
+    lab chaos wait published-unmarked "${tried[0]}" --seconds 0 || true
     fail "no relay stopped between publishing and marking"
 fi
 [[ " ${orders[*]:-} " == *" $witness "* ]] || orders+=("$witness")

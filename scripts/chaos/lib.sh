@@ -59,7 +59,7 @@ begin() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     trap clean_up EXIT
-    eyes chaos ready || fail "the system must be up and ready before anything is done to it"
+    lab chaos ready || fail "the system must be up and ready before anything is done to it"
 }
 
 # A script that has an option with a value of its own defines this.
@@ -88,18 +88,18 @@ clean_up() {
     for step in ${undo[@]+"${undo[@]}"}; do
         $step >/dev/null 2>&1 || true
     done
-    [[ -z ${order:-} ]] || eyes chaos clear-faults "$order" >/dev/null 2>&1 || true
+    [[ -z ${order:-} ]] || lab chaos clear-faults "$order" >/dev/null 2>&1 || true
     [[ -z ${ids:-} ]] || rm -f "$ids"
     exit "$code"
 }
 
 # place OPTION…: places orders and prints their ids.
-place() { eyes chaos place --hold-seconds "$hold_seconds" "$@"; }
+place() { lab chaos place --hold-seconds "$hold_seconds" "$@"; }
 
 # moment NAME ORDER… [--seconds N]: waits for a moment in the life of orders and shows the evidence.
 moment() {
     local evidence
-    evidence=$(eyes chaos wait "$@") || fail "the moment \`$1\` was missed"
+    evidence=$(lab chaos wait "$@") || fail "the moment \`$1\` was missed"
     say "$evidence"
 }
 
@@ -153,9 +153,9 @@ stop_at() {
     found=$(all_of "$1")
     for instance in $found; do
         url=$(url_of "$1" "$instance")
-        at_exit eyes chaos disarm "$url"
+        at_exit lab chaos disarm "$url"
         at_exit kill_instance "$1" "$instance"
-        eyes chaos arm "$url" "$2" --pause
+        lab chaos arm "$url" "$2" --pause
         say "armed $2 in the $1 process at $url"
     done
 }
@@ -188,6 +188,6 @@ under_load() {
 # finish ORDER…: the verdict.
 finish() {
     say "waiting until everything is done, then checking"
-    eyes check --seconds "$settle_seconds" "$@" || fail "something does not hold"
+    chargeonce check --seconds "$settle_seconds" "$@" || fail "something does not hold"
     echo "✓ $(basename "$0" .sh): one order, one charge"
 }

@@ -15,7 +15,7 @@ urls=()
 for instance in $(instances payment); do
     urls+=("$(url_of payment "$instance")")
 done
-caller_url=$(eyes chaos caller "${urls[@]}")
+caller_url=$(lab chaos caller "${urls[@]}")
 for instance in $(instances payment); do
     [[ $(url_of payment "$instance") != "$caller_url" ]] || caller=$instance
 done
@@ -26,7 +26,7 @@ say "waiting for its lease to run out"
 moment taken-over "$order" --seconds 60
 thaw payment "$caller"
 done_early
-eyes chaos caller --none "$caller_url"
+lab chaos caller --none "$caller_url"
 # What it learnt goes to the recorder, and what would come of it is tried again, within this time.
 sleep 2
 moment recorded-once "$order" --seconds 10

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use lab::client::psp::Fault;
-use lab::client::{new_key, order_body};
-use lab::service::Service;
+use endpoints::Service;
+use endpoints::client::{new_key, order_body};
+use endpoints::provider::Fault;
 use uuid::Uuid;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 /// Orders in each race.
 const RACES: usize = 40;
@@ -22,35 +22,38 @@ fn fault(point: &'static str, action: &'static str, reference: Option<String>) -
     }
 }
 
-async fn attempt(world: &World, order: Uuid) -> anyhow::Result<(String, i32)> {
+async fn attempt(harness: &Harness, order: Uuid) -> anyhow::Result<(String, i32)> {
     let query = "select status, tries from payments where order_id = $1";
     let row = sqlx::query_as(query).bind(order);
-    Ok(row.fetch_one(&world.databases.payment).await?)
+    Ok(row.fetch_one(&harness.databases.payment).await?)
 }
 
 #[tokio::test]
 async fn an_order_that_nobody_has_charged_yet_is_cancelled_without_a_charge() -> anyhow::Result<()>
 {
-    let world = World::start(options()).await?;
-    world.system.stop_service(Service::Payment.name()).await?;
-    let order = world.place().await?;
-    assert_eq!(world.cancel(order).await?, 204);
-    assert_eq!(world.cancel(order).await?, 204, "again");
-    wait_for_refusal(&world, order).await?;
-    world.system.start_service(Service::Payment.name()).await?;
-    world.expect_end(order, "cancelled").await?;
-    assert_eq!(world.books(order).await?, (0, 0));
-    assert_eq!(attempt(&world, order).await?, ("voided".to_owned(), 0));
-    assert_eq!(world.cancel(order).await?, 204, "and after the end");
-    world.stop().await
+    let harness = Harness::start(options()).await?;
+    harness.system.stop_service(Service::Payment.name()).await?;
+    let order = harness.place().await?;
+    assert_eq!(harness.cancel(order).await?, 204);
+    assert_eq!(harness.cancel(order).await?, 204, "again");
+    wait_for_refusal(&harness, order).await?;
+    harness
+        .system
+        .start_service(Service::Payment.name())
+        .await?;
+    harness.expect_end(order, "cancelled").await?;
+    assert_eq!(harness.books(order).await?, (0, 0));
+    assert_eq!(attempt(&harness, order).await?, ("voided".to_owned(), 0));
+    assert_eq!(harness.cancel(order).await?, 204, "and after the end");
+    harness.stop().await
 }
 
 /// Until fulfilment has decided.
-async fn wait_for_refusal(world: &World, order: Uuid) -> anyhow::Result<()> {
+async fn wait_for_refusal(harness: &Harness, order: Uuid) -> anyhow::Result<()> {
     let refused = async || -> anyhow::Result<bool> {
         let query = "select exists (select from shipments where order_id = $1)";
         let row = sqlx::query_scalar(query).bind(order);
-        Ok(row.fetch_one(&world.databases.fulfilment).await?)
+        Ok(row.fetch_one(&harness.databases.fulfilment).await?)
     };
     let wait = async {
         while !refused().await? {
@@ -64,56 +67,58 @@ async fn wait_for_refusal(world: &World, order: Uuid) -> anyhow::Result<()> {
 #[tokio::test]
 async fn an_order_cancelled_while_its_outcome_is_unknown_is_settled_under_its_own_key()
 -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
+    let harness = Harness::start(options()).await?;
     // Charged, and the answer lost: until somebody asks, nobody knows.
-    world.set_fault(fault("after_charge", "hang", None)).await?;
-    let charged = world.place().await?;
+    harness
+        .set_fault(fault("after_charge", "hang", None))
+        .await?;
+    let charged = harness.place().await?;
     // The second never reaches the books.
-    world.wait_for_charge(charged).await?;
-    world
+    harness.wait_for_charge(charged).await?;
+    harness
         .set_fault(fault("before_charge", "hang", None))
         .await?;
-    let uncharged = world.place().await?;
+    let uncharged = harness.place().await?;
     for order in [charged, uncharged] {
-        assert_eq!(world.cancel(order).await?, 204);
+        assert_eq!(harness.cancel(order).await?, 204);
     }
-    world.expect_end(charged, "refunded").await?;
-    assert_eq!(world.books(charged).await?, (1, 1));
-    let end = &world.ends(&[uncharged]).await?[0];
-    let books = world.books(uncharged).await?;
+    harness.expect_end(charged, "refunded").await?;
+    assert_eq!(harness.books(charged).await?, (1, 1));
+    let end = &harness.ends(&[uncharged]).await?[0];
+    let books = harness.books(uncharged).await?;
     let expected = if end == "cancelled" { (0, 0) } else { (1, 1) };
     assert_eq!(books, expected, "{end}");
-    world.expect_settled().await?;
-    world.stop().await
+    harness.expect_settled().await?;
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn an_order_that_has_shipped_is_not_cancelled_and_stays_as_it_is() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let order = world.place().await?;
-    world.expect_shipped_once(&[order]).await?;
-    let before = world.client.order(order).await?.version;
-    assert_eq!(world.cancel(order).await?, 409);
-    assert_eq!(world.client.order(order).await?.version, before);
-    world.expect_shipped_once(&[order]).await?;
-    world.stop().await
+    let harness = Harness::start(options()).await?;
+    let order = harness.place().await?;
+    harness.expect_shipped_once(&[order]).await?;
+    let before = harness.client.order(order).await?.version;
+    assert_eq!(harness.cancel(order).await?, 409);
+    assert_eq!(harness.client.order(order).await?.version, before);
+    harness.expect_shipped_once(&[order]).await?;
+    harness.stop().await
 }
 
 /// Places orders and cancels each after a while of its own, so that the cancellations meet every
 /// state on the way. Returns how the orders ended.
-async fn race(world: &World, step: Duration) -> anyhow::Result<Vec<String>> {
+async fn race(harness: &Harness, step: Duration) -> anyhow::Result<Vec<String>> {
     let races = (0..RACES).map(|number| async move {
         let key = new_key("race");
-        let order = world.place_with(&key, &order_body(1)).await?;
+        let order = harness.place_with(&key, &order_body(1)).await?;
         tokio::time::sleep(step * number as u32).await;
-        let status = world.cancel(order).await?;
+        let status = harness.cancel(order).await?;
         anyhow::ensure!([204, 409].contains(&status), "{status}");
         Ok((order, status))
     });
     let raced = futures_util::future::try_join_all(races).await?;
     let orders: Vec<Uuid> = raced.iter().map(|(order, _)| *order).collect();
-    let ends = world.ends(&orders).await?;
-    world.expect_settled().await?;
+    let ends = harness.ends(&orders).await?;
+    harness.expect_settled().await?;
     for ((order, status), end) in raced.iter().zip(&ends) {
         let expected = match &**end {
             "shipped" => (1, 0),
@@ -121,7 +126,7 @@ async fn race(world: &World, step: Duration) -> anyhow::Result<Vec<String>> {
             "cancelled" => (0, 0),
             other => anyhow::bail!("{order} ended as {other}"),
         };
-        assert_eq!(world.books(*order).await?, expected, "{order} is {end}");
+        assert_eq!(harness.books(*order).await?, expected, "{order} is {end}");
         assert!(*status == 204 || end == "shipped", "{order} is {end}");
     }
     Ok(ends)
@@ -130,21 +135,21 @@ async fn race(world: &World, step: Duration) -> anyhow::Result<Vec<String>> {
 #[tokio::test]
 async fn cancels_that_race_charge_and_shipment_end_one_way_each_and_the_money_adds_up()
 -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
+    let harness = Harness::start(options()).await?;
     let mut ends = Vec::new();
     for step_ms in [0, 2, 10] {
-        ends.extend(race(&world, Duration::from_millis(step_ms)).await?);
+        ends.extend(race(&harness, Duration::from_millis(step_ms)).await?);
     }
     // Not vacuous: both sides must have won some.
     let count = |end: &str| ends.iter().filter(|it| *it == end).count();
     assert!(count("shipped") > 0, "{ends:?}");
     assert!(count("cancelled") + count("refunded") > 0, "{ends:?}");
-    world.stop().await
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn cancels_that_race_with_lost_answers_end_one_way_each() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
+    let harness = Harness::start(options()).await?;
     for (point, action) in [
         ("before_charge", "drop"),
         ("during_charge", "delay"),
@@ -153,41 +158,41 @@ async fn cancels_that_race_with_lost_answers_end_one_way_each() -> anyhow::Resul
         ("after_cancel", "drop"),
     ] {
         for _ in 0..8 {
-            world.set_fault(fault(point, action, None)).await?;
+            harness.set_fault(fault(point, action, None)).await?;
         }
     }
-    race(&world, Duration::from_millis(5)).await?;
-    world.stop().await
+    race(&harness, Duration::from_millis(5)).await?;
+    harness.stop().await
 }
 
 /// Window 14 for cancellations, and those of the two new requests.
 async fn kill_at(service: Service, point: &'static str) -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    world.arm(service, point).await?;
+    let harness = Harness::start(options()).await?;
+    harness.arm(service, point).await?;
     // The charge's answer is lost, so that the attempt has been in hand.
-    world
+    harness
         .set_fault(fault("before_charge", "hang", None))
         .await?;
     if point == "cancel.in_flight" {
-        world
+        harness
             .set_fault(fault("before_cancel", "delay", None))
             .await?;
     }
-    let order = world.place().await?;
-    wait_for_try(&world, order).await?;
-    assert_eq!(world.cancel(order).await?, 204);
-    world.expect_killed(service).await?;
-    let end = &world.ends(&[order]).await?[0];
+    let order = harness.place().await?;
+    wait_for_try(&harness, order).await?;
+    assert_eq!(harness.cancel(order).await?, 204);
+    harness.expect_killed(service).await?;
+    let end = &harness.ends(&[order]).await?[0];
     let expected = if end == "cancelled" { (0, 0) } else { (1, 1) };
-    assert_eq!(world.books(order).await?, expected, "{end}");
-    world.expect_settled().await?;
-    world.stop().await
+    assert_eq!(harness.books(order).await?, expected, "{end}");
+    harness.expect_settled().await?;
+    harness.stop().await
 }
 
 /// Until a charger has had the order in hand.
-async fn wait_for_try(world: &World, order: Uuid) -> anyhow::Result<()> {
+async fn wait_for_try(harness: &Harness, order: Uuid) -> anyhow::Result<()> {
     let wait = async {
-        while !matches!(attempt(world, order).await, Ok((_, tries)) if tries > 0) {
+        while !matches!(attempt(harness, order).await, Ok((_, tries)) if tries > 0) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -4,26 +4,31 @@ use std::path::Path;
 use std::process::Output;
 
 use anyhow::{Context as _, ensure};
-use lab::binaries::Binaries;
-use lab::service::PerService;
+use endpoints::PerService;
+use testkit::binaries::Binaries;
 use tokio::process::Command;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
-/// Runs a program that attaches to the world's system.
-async fn run(world: &World, program: &Path, arguments: &[&str]) -> anyhow::Result<Output> {
+/// Runs a program that attaches to the harness's system.
+async fn run(harness: &Harness, program: &Path, arguments: &[&str]) -> anyhow::Result<Output> {
     Command::new(program)
         .args(arguments)
         .env("LAB", Binaries::locate(None)?.path("lab")?)
-        .env("CHARGEONCE_STATE_DIR", world.system.state_dir())
+        .env("CHARGEONCE_STATE_DIR", harness.system.state_dir())
         .kill_on_drop(true)
         .output()
         .await
         .with_context(|| format!("running {}", program.display()))
 }
 
-async fn lab(world: &World, arguments: &[&str]) -> anyhow::Result<Output> {
-    run(world, &Binaries::locate(None)?.path("lab")?, arguments).await
+async fn lab(harness: &Harness, arguments: &[&str]) -> anyhow::Result<Output> {
+    run(harness, &Binaries::locate(None)?.path("lab")?, arguments).await
+}
+
+async fn chargeonce(harness: &Harness, arguments: &[&str]) -> anyhow::Result<Output> {
+    let program = Binaries::locate(None)?.path("chargeonce")?;
+    run(harness, &program, arguments).await
 }
 
 fn said(output: &Output) -> String {
@@ -31,11 +36,11 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
 }
 
-async fn scripts_pass(world: &World, names: &[&str]) -> anyhow::Result<()> {
+async fn scripts_pass(harness: &Harness, names: &[&str]) -> anyhow::Result<()> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/chaos");
     for name in names {
         let script = dir.join(name).with_extension("sh");
-        let output = run(world, &script, &["--on", "local"]).await?;
+        let output = run(harness, &script, &["--on", "local"]).await?;
         ensure!(output.status.success(), "{name}: {}", said(&output));
     }
     Ok(())
@@ -43,15 +48,15 @@ async fn scripts_pass(world: &World, names: &[&str]) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn scripts_that_kill_end_with_one_charge() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
+    let harness = Harness::start(options()).await?;
     let scripts = [
         "kill-payment-mid-charge",
         "kill-payment-after-charge",
         "kill-relay",
         "kill-fulfilment",
     ];
-    scripts_pass(&world, &scripts).await?;
-    world.stop().await
+    scripts_pass(&harness, &scripts).await?;
+    harness.stop().await
 }
 
 #[tokio::test]
@@ -61,22 +66,22 @@ async fn scripts_that_pause_and_cut_end_with_one_charge() -> anyhow::Result<()> 
         payment: 2,
         ..PerService::from_fn(|_| 1)
     };
-    let world = World::start(options).await?;
-    scripts_pass(&world, &["pause-payment", "cut-network"]).await?;
-    world.stop().await
+    let harness = Harness::start(options).await?;
+    scripts_pass(&harness, &["pause-payment", "cut-network"]).await?;
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn the_check_sees_a_second_charge_and_an_order_that_is_not_there() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let placed = lab(&world, &["chaos", "place", "--count", "2"]).await?;
+    let harness = Harness::start(options()).await?;
+    let placed = lab(&harness, &["chaos", "place", "--count", "2"]).await?;
     let placed = String::from_utf8(placed.stdout)?;
     let orders: Vec<&str> = placed.lines().collect();
-    let good = lab(&world, &["check", orders[0], orders[1]]).await?;
+    let good = chargeonce(&harness, &["check", orders[0], orders[1]]).await?;
     ensure!(good.status.success(), "{}", said(&good));
 
     let nobody = uuid::Uuid::new_v4().to_string();
-    let missing = lab(&world, &["check", &nobody, "--seconds", "1"]).await?;
+    let missing = chargeonce(&harness, &["check", &nobody, "--seconds", "1"]).await?;
     assert_eq!(missing.status.code(), Some(1), "{}", said(&missing));
     assert!(said(&missing).contains("not there"), "{}", said(&missing));
 
@@ -86,11 +91,11 @@ async fn the_check_sees_a_second_charge_and_an_order_that_is_not_there() -> anyh
          from charges where reference = $1",
     )
     .bind(orders[0])
-    .execute(&world.databases.psp)
+    .execute(&harness.databases.psp)
     .await?;
-    let twice = lab(&world, &["check", orders[1]]).await?;
+    let twice = chargeonce(&harness, &["check", orders[1]]).await?;
     assert_eq!(twice.status.code(), Some(1), "{}", said(&twice));
     let verdict = format!("I1 one charge per order: {} has 2", orders[0]);
     assert!(said(&twice).contains(&verdict), "{}", said(&twice));
-    world.stop().await
+    harness.stop().await
 }

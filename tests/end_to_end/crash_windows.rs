@@ -1,26 +1,26 @@
 //! A process killed at each window between two durable steps. The numbers are those of the
 //! crash-window table in ARCHITECTURE.md.
 
-use lab::client::psp::Fault;
-use lab::client::{new_key, order_body};
-use lab::service::Service;
+use endpoints::Service;
+use endpoints::client::{new_key, order_body};
+use endpoints::provider::Fault;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 /// Orders placed around each crash: some before the point is reached, some after.
 const ORDERS: usize = 5;
 
 /// Arms the point, places orders, sees the process die there, and holds the rest to the promise.
 async fn kill_at(service: Service, point: &str) -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let mut orders = vec![world.place().await?];
-    world.expect_shipped_once(&orders).await?;
-    world.arm(service, point).await?;
-    orders.extend(world.place_many(ORDERS).await?);
-    world.expect_killed(service).await?;
-    orders.push(world.place().await?);
-    world.expect_shipped_once(&orders).await?;
-    world.stop().await
+    let harness = Harness::start(options()).await?;
+    let mut orders = vec![harness.place().await?];
+    harness.expect_shipped_once(&orders).await?;
+    harness.arm(service, point).await?;
+    orders.extend(harness.place_many(ORDERS).await?);
+    harness.expect_killed(service).await?;
+    orders.push(harness.place().await?);
+    harness.expect_shipped_once(&orders).await?;
+    harness.stop().await
 }
 
 macro_rules! windows {
@@ -52,28 +52,28 @@ windows! {
 
 #[tokio::test]
 async fn window_2_order_dies_after_the_commit_and_the_retry_is_a_replay() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    world.arm(Service::Order, "intake.committed").await?;
+    let harness = Harness::start(options()).await?;
+    harness.arm(Service::Order, "intake.committed").await?;
     let (key, body) = (new_key("window-2"), order_body(2));
-    let first = world.client.send(Some(&key), &body).await;
+    let first = harness.client.send(Some(&key), &body).await;
     assert!(first.is_err(), "the answer must be lost: {first:?}");
-    world.expect_killed(Service::Order).await?;
-    let again = world.client.place(&key, &body).await?;
+    harness.expect_killed(Service::Order).await?;
+    let again = harness.client.place(&key, &body).await?;
     assert_eq!(
         (again.status, again.replayed),
         (201, true),
         "{}",
         again.summary()
     );
-    world.expect_shipped_once(&[again.order_id()?]).await?;
-    world.stop().await
+    harness.expect_shipped_once(&[again.order_id()?]).await?;
+    harness.stop().await
 }
 
 /// The provider holds the call, before it charges or after, while payment is killed.
 async fn kill_in_flight(point: &'static str) -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    world.arm(Service::Payment, "charge.in_flight").await?;
-    world
+    let harness = Harness::start(options()).await?;
+    harness.arm(Service::Payment, "charge.in_flight").await?;
+    harness
         .set_fault(Fault {
             point,
             action: "delay",
@@ -82,10 +82,10 @@ async fn kill_in_flight(point: &'static str) -> anyhow::Result<()> {
             reference: None,
         })
         .await?;
-    let order = world.place().await?;
-    world.expect_killed(Service::Payment).await?;
-    world.expect_shipped_once(&[order]).await?;
-    world.stop().await
+    let order = harness.place().await?;
+    harness.expect_killed(Service::Payment).await?;
+    harness.expect_shipped_once(&[order]).await?;
+    harness.stop().await
 }
 
 #[tokio::test]

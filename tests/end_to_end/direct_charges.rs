@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use endpoints::Service;
+use endpoints::client::new_key;
+use endpoints::provider::{self, Fault};
 use futures_util::future::{join_all, try_join_all};
-use lab::client::new_key;
-use lab::client::psp::{self, Fault};
-use lab::service::Service;
 use uuid::Uuid;
 
+use crate::harness::{Harness, options};
 use crate::payer::{Payer, charge, expect_charged_once, payment_id};
-use crate::world::{World, options};
 
 const PARALLEL: usize = 20;
 
@@ -26,8 +26,8 @@ fn delay(point: &'static str, delay_ms: u64, times: Option<u32>) -> Fault {
 
 #[tokio::test]
 async fn a_charge_that_is_asked_for_again_and_again_is_made_once() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let payer = Payer::of(&world)?;
+    let harness = Harness::start(options()).await?;
+    let payer = Payer::of(&harness)?;
     let key = new_key("direct");
     let first = payer.send(&key, &charge(5_000)).await?;
     assert_eq!((first.status, first.replayed), (201, false));
@@ -49,22 +49,22 @@ async fn a_charge_that_is_asked_for_again_and_again_is_made_once() -> anyhow::Re
     let ids = ids?;
     assert_eq!(ids.len(), 1);
     let paid = [payment_id(&first)?, ids.into_iter().next().unwrap()];
-    expect_charged_once(&world, &paid).await?;
+    expect_charged_once(&harness, &paid).await?;
 
     // Nobody else hears of them; and beside an order the money still adds up.
     let events: i64 = sqlx::query_scalar("select count(*) from outbox")
-        .fetch_one(&world.databases.payment)
+        .fetch_one(&harness.databases.payment)
         .await?;
     assert_eq!(events, 0);
-    let order = world.place().await?;
-    world.expect_shipped_once(&[order]).await?;
-    world.stop().await
+    let order = harness.place().await?;
+    harness.expect_shipped_once(&[order]).await?;
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn a_decline_is_the_answer_to_every_retry() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let payer = Payer::of(&world)?;
+    let harness = Harness::start(options()).await?;
+    let payer = Payer::of(&harness)?;
     let (key, mut body) = (new_key("declined"), charge(5_000));
     body["payment_method"] = "pm_card_insufficient_funds".into();
     let first = payer.send(&key, &body).await?;
@@ -77,28 +77,28 @@ async fn a_decline_is_the_answer_to_every_retry() -> anyhow::Result<()> {
     let again = payer.send(&key, &body).await?;
     assert!(again.replayed);
     assert_eq!(again.body, first.body);
-    world.expect_settled().await?;
-    world.stop().await
+    harness.expect_settled().await?;
+    harness.stop().await
 }
 
 /// The payment service dies under the first request; a patient client gets the outcome all the same.
 async fn kill_at(point: &str, fault: Option<Fault>) -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let payer = Payer::of(&world)?;
-    world.arm(Service::Payment, point).await?;
+    let harness = Harness::start(options()).await?;
+    let payer = Payer::of(&harness)?;
+    harness.arm(Service::Payment, point).await?;
     if let Some(fault) = fault {
-        world.set_fault(fault).await?;
+        harness.set_fault(fault).await?;
     }
     let (key, body) = (new_key("window"), charge(5_000));
     let lost = payer.send(&key, &body).await;
     assert!(lost.is_err(), "the answer must be lost: {lost:?}");
-    world.expect_killed(Service::Payment).await?;
+    harness.expect_killed(Service::Payment).await?;
     let outcome = payer.pay(&key, &body).await?;
     assert_eq!((outcome.status, outcome.replayed), (201, true));
     let id = payment_id(&outcome)?;
     assert_eq!(payer.payment(id).await?["status"], "captured");
-    expect_charged_once(&world, &[id]).await?;
-    world.stop().await
+    expect_charged_once(&harness, &[id]).await?;
+    harness.stop().await
 }
 
 #[tokio::test]
@@ -139,9 +139,9 @@ async fn a_caller_who_outwaits_the_limit_is_told_where_to_look_and_gets_the_outc
     let mut options = options();
     let wait = ("DIRECT_WAIT_MS".to_owned(), "100".to_owned());
     options.env.payment.push(wait);
-    let world = World::start(options).await?;
-    let payer = Payer::of(&world)?;
-    world
+    let harness = Harness::start(options).await?;
+    let payer = Payer::of(&harness)?;
+    harness
         .set_fault(delay("after_charge", 1_000, Some(1)))
         .await?;
     let (key, body) = (new_key("slow"), charge(5_000));
@@ -155,8 +155,8 @@ async fn a_caller_who_outwaits_the_limit_is_told_where_to_look_and_gets_the_outc
     let outcome = payer.pay(&key, &body).await?;
     assert_eq!((outcome.status, outcome.replayed), (201, true));
     assert_eq!(payment_id(&outcome)?, id);
-    expect_charged_once(&world, &[id]).await?;
-    world.stop().await
+    expect_charged_once(&harness, &[id]).await?;
+    harness.stop().await
 }
 
 #[tokio::test]
@@ -164,11 +164,11 @@ async fn impatient_clients_that_send_everything_five_times_are_charged_once_each
 -> anyhow::Result<()> {
     const PAYMENTS: usize = 40;
     const SENDS: usize = 5;
-    let world = World::start(options()).await?;
-    let payer = Payer::of(&world)?;
+    let harness = Harness::start(options()).await?;
+    let payer = Payer::of(&harness)?;
     // None of them waits long enough for any answer of the provider.
-    let impatient = Payer::with_patience(&world, Duration::from_millis(150))?;
-    world.set_fault(delay("after_charge", 600, None)).await?;
+    let impatient = Payer::with_patience(&harness, Duration::from_millis(150))?;
+    harness.set_fault(delay("after_charge", 600, None)).await?;
     let keys: Vec<String> = (0..PAYMENTS).map(|_| new_key("storm")).collect();
     let body = charge(5_000);
     let storms = keys.iter().map(|key| async {
@@ -185,11 +185,11 @@ async fn impatient_clients_that_send_everything_five_times_are_charged_once_each
         "each client must have hung up: {unheard:?}"
     );
 
-    psp::clear_faults(world.system.url(Service::Psp)).await?;
+    provider::clear_faults(harness.system.url(Service::Psp)).await?;
     let outcomes = try_join_all(keys.iter().map(|key| payer.pay(key, &body))).await?;
     let ids: anyhow::Result<HashSet<Uuid>> = outcomes.iter().map(payment_id).collect();
     let ids: Vec<Uuid> = ids?.into_iter().collect();
     assert_eq!(ids.len(), PAYMENTS);
-    expect_charged_once(&world, &ids).await?;
-    world.stop().await
+    expect_charged_once(&harness, &ids).await?;
+    harness.stop().await
 }

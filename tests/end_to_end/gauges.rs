@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use lab::client::psp::{self, Fault};
-use lab::service::Service;
+use endpoints::Service;
+use endpoints::provider::{self, Fault};
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
@@ -20,21 +20,21 @@ const UNKNOWN: &str = r#"payments_open{status="unknown"}"#;
 const UNKNOWN_AGE: &str = r#"payments_oldest_open_seconds{status="unknown"}"#;
 const REFUNDS: &str = "refunds_open";
 
-async fn read(world: &World, service: Service, series: &str) -> anyhow::Result<Option<f64>> {
-    let url = format!("{}/metrics", world.system.url(service));
+async fn read(harness: &Harness, service: Service, series: &str) -> anyhow::Result<Option<f64>> {
+    let url = format!("{}/metrics", harness.system.url(service));
     let text = reqwest::get(url).await?.text().await?;
     let value = |line: &str| line.strip_prefix(series)?.trim().parse().ok();
     Ok(text.lines().find_map(value))
 }
 
 async fn wait_for(
-    world: &World,
+    harness: &Harness,
     service: Service,
     series: &str,
     holds: impl Fn(f64) -> bool,
 ) -> anyhow::Result<()> {
     let wait = async {
-        while !read(world, service, series).await?.is_some_and(&holds) {
+        while !read(harness, service, series).await?.is_some_and(&holds) {
             tokio::time::sleep(POLL).await;
         }
         anyhow::Ok(())
@@ -46,7 +46,7 @@ async fn wait_for(
 #[tokio::test]
 async fn a_provider_without_answers_shows_in_payment_s_gauges_and_is_gone_from_them_afterwards()
 -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
+    let harness = Harness::start(options()).await?;
     let silent = Fault {
         point: "before_charge",
         action: "error",
@@ -54,23 +54,23 @@ async fn a_provider_without_answers_shows_in_payment_s_gauges_and_is_gone_from_t
         times: None,
         reference: None,
     };
-    world.set_fault(silent).await?;
-    let orders = world.place_many(3).await?;
-    wait_for(&world, Service::Payment, UNKNOWN, |count| count == 3.0).await?;
-    wait_for(&world, Service::Payment, UNKNOWN_AGE, |age| age > 1.0).await?;
-    psp::clear_faults(world.system.url(Service::Psp)).await?;
-    world.expect_shipped_once(&orders).await?;
+    harness.set_fault(silent).await?;
+    let orders = harness.place_many(3).await?;
+    wait_for(&harness, Service::Payment, UNKNOWN, |count| count == 3.0).await?;
+    wait_for(&harness, Service::Payment, UNKNOWN_AGE, |age| age > 1.0).await?;
+    provider::clear_faults(harness.system.url(Service::Psp)).await?;
+    harness.expect_shipped_once(&orders).await?;
     for series in [PENDING, UNKNOWN, UNKNOWN_AGE, REFUNDS] {
-        wait_for(&world, Service::Payment, series, |value| value == 0.0).await?;
+        wait_for(&harness, Service::Payment, series, |value| value == 0.0).await?;
     }
-    world.stop().await
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn every_service_says_how_much_waits_in_its_queues() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let orders = world.place_many(5).await?;
-    world.expect_shipped_once(&orders).await?;
+    let harness = Harness::start(options()).await?;
+    let orders = harness.place_many(5).await?;
+    harness.expect_shipped_once(&orders).await?;
     let consumers = [
         Service::Order,
         Service::Payment,
@@ -79,13 +79,13 @@ async fn every_service_says_how_much_waits_in_its_queues() -> anyhow::Result<()>
     ];
     for service in consumers {
         for series in [LAG, PARKED] {
-            wait_for(&world, service, series, |value| value == 0.0).await?;
+            wait_for(&harness, service, series, |value| value == 0.0).await?;
         }
     }
     for service in [Service::Order, Service::Payment, Service::Fulfilment] {
         for series in [UNPUBLISHED, OLDEST] {
-            wait_for(&world, service, series, |value| value == 0.0).await?;
+            wait_for(&harness, service, series, |value| value == 0.0).await?;
         }
     }
-    world.stop().await
+    harness.stop().await
 }

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use lab::client::{new_key, order_body};
+use endpoints::client::{new_key, order_body};
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 #[tokio::test]
 async fn an_order_is_charged_once_and_ships() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let orders = world.place_many(3).await?;
-    world.expect_shipped_once(&orders).await?;
-    world.stop().await
+    let harness = Harness::start(options()).await?;
+    let orders = harness.place_many(3).await?;
+    harness.expect_shipped_once(&orders).await?;
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn a_declined_card_is_a_result_and_no_money_moves() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
+    let harness = Harness::start(options()).await?;
     let limit = Duration::from_secs(30);
     for method in [
         "pm_card_declined",
@@ -25,13 +25,16 @@ async fn a_declined_card_is_a_result_and_no_money_moves() -> anyhow::Result<()> 
         "pm_made_up",
     ] {
         let body = order_body(1).replace("pm_card_ok", method);
-        let id = world.place_with(&new_key("declined"), &body).await?;
-        world.client.wait_for_status(id, "declined", limit).await?;
+        let id = harness.place_with(&new_key("declined"), &body).await?;
+        harness
+            .client
+            .wait_for_status(id, "declined", limit)
+            .await?;
     }
     let charges: i64 = sqlx::query_scalar("select count(*) from charges")
-        .fetch_one(&world.databases.psp)
+        .fetch_one(&harness.databases.psp)
         .await?;
     assert_eq!(charges, 0);
-    world.expect_settled().await?;
-    world.stop().await
+    harness.expect_settled().await?;
+    harness.stop().await
 }

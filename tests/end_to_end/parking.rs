@@ -3,33 +3,33 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use lab::service::Service;
+use endpoints::Service;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 const SOON: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
-async fn parked(world: &World) -> anyhow::Result<Vec<Value>> {
-    let url = format!("{}/admin/parked", world.system.url(Service::Fulfilment));
+async fn parked(harness: &Harness) -> anyhow::Result<Vec<Value>> {
+    let url = format!("{}/admin/parked", harness.system.url(Service::Fulfilment));
     let page: Value = serde_json::from_str(&reqwest::get(url).await?.text().await?)?;
     Ok(page["data"].as_array().cloned().unwrap_or_default())
 }
 
-async fn redrive(world: &World, id: &Value) -> anyhow::Result<()> {
-    let url = world.system.url(Service::Fulfilment);
+async fn redrive(harness: &Harness, id: &Value) -> anyhow::Result<()> {
+    let url = harness.system.url(Service::Fulfilment);
     let url = format!("{url}/admin/parked/{id}/redrive");
     let answer = reqwest::Client::new().post(url).send().await?;
     answer.error_for_status()?;
     Ok(())
 }
 
-async fn until_parked(world: &World, count: usize) -> anyhow::Result<Vec<Value>> {
+async fn until_parked(harness: &Harness, count: usize) -> anyhow::Result<Vec<Value>> {
     let wait = async {
         loop {
-            let parked = parked(world).await?;
+            let parked = parked(harness).await?;
             if parked.len() == count {
                 return anyhow::Ok(parked);
             }
@@ -42,40 +42,43 @@ async fn until_parked(world: &World, count: usize) -> anyhow::Result<Vec<Value>>
 
 #[tokio::test]
 async fn a_message_that_fails_is_parked_others_flow_and_a_redrive_heals_it() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
+    let harness = Harness::start(options()).await?;
     // Fulfilment fails for good on one order's capture.
     let poisoned = Uuid::now_v7();
     sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
         "alter table shipments add constraint poison check (order_id <> '{poisoned}')"
     )))
-    .execute(&world.databases.fulfilment)
+    .execute(&harness.databases.fulfilment)
     .await?;
-    world.put(poisoned).await?;
-    let mut others = world.place_many(5).await?;
-    let culprit = until_parked(&world, 1).await?;
+    harness.put(poisoned).await?;
+    let mut others = harness.place_many(5).await?;
+    let culprit = until_parked(&harness, 1).await?;
     assert_eq!(culprit[0]["order_id"], poisoned.to_string(), "{culprit:?}");
 
     // Its later messages queue behind it; other orders ship.
-    assert_eq!(world.cancel(poisoned).await?, 204);
-    until_parked(&world, 2).await?;
-    others.extend(world.place_many(5).await?);
+    assert_eq!(harness.cancel(poisoned).await?, 204);
+    until_parked(&harness, 2).await?;
+    others.extend(harness.place_many(5).await?);
     for order in &others {
-        world
+        harness
             .client
             .wait_for_status(*order, "shipped", SOON)
             .await?;
     }
-    world.client.wait_for_status(poisoned, "paid", SOON).await?;
-
-    redrive(&world, &culprit[0]["id"]).await?;
-    assert_eq!(parked(&world).await?.len(), 2, "the cause is still there");
-    sqlx::query("alter table shipments drop constraint poison")
-        .execute(&world.databases.fulfilment)
+    harness
+        .client
+        .wait_for_status(poisoned, "paid", SOON)
         .await?;
-    redrive(&world, &culprit[0]["id"]).await?;
+
+    redrive(&harness, &culprit[0]["id"]).await?;
+    assert_eq!(parked(&harness).await?.len(), 2, "the cause is still there");
+    sqlx::query("alter table shipments drop constraint poison")
+        .execute(&harness.databases.fulfilment)
+        .await?;
+    redrive(&harness, &culprit[0]["id"]).await?;
     // In its order: paid first, so it ships, and the cancellation comes too late.
     others.push(poisoned);
-    world.expect_shipped_once(&others).await?;
-    assert!(parked(&world).await?.is_empty());
-    world.stop().await
+    harness.expect_shipped_once(&others).await?;
+    assert!(parked(&harness).await?.is_empty());
+    harness.stop().await
 }

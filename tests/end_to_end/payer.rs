@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use lab::client::{Answer, psp};
-use lab::service::Service;
+use endpoints::Service;
+use endpoints::client::Answer;
+use endpoints::provider;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const PATIENCE: Duration = Duration::from_secs(15);
 /// One request and its retries: longer than a lease and the restart of a service take.
@@ -22,14 +23,14 @@ pub(crate) struct Payer {
 }
 
 impl Payer {
-    pub(crate) fn of(world: &World) -> anyhow::Result<Self> {
-        Self::with_patience(world, PATIENCE)
+    pub(crate) fn of(harness: &Harness) -> anyhow::Result<Self> {
+        Self::with_patience(harness, PATIENCE)
     }
 
     /// Hangs up after this long.
-    pub(crate) fn with_patience(world: &World, patience: Duration) -> anyhow::Result<Self> {
+    pub(crate) fn with_patience(harness: &Harness, patience: Duration) -> anyhow::Result<Self> {
         let http = reqwest::Client::builder().timeout(patience).build()?;
-        let url = world.system.url(Service::Payment).to_owned();
+        let url = harness.system.url(Service::Payment).to_owned();
         Ok(Self { http, url })
     }
 
@@ -75,15 +76,18 @@ pub(crate) fn payment_id(answer: &Answer) -> anyhow::Result<Uuid> {
 }
 
 /// Everything is settled, and the provider's books hold one charge for each of these and no other.
-pub(crate) async fn expect_charged_once(world: &World, payments: &[Uuid]) -> anyhow::Result<()> {
+pub(crate) async fn expect_charged_once(
+    harness: &Harness,
+    payments: &[Uuid],
+) -> anyhow::Result<()> {
     ensure!(!payments.is_empty(), "this would prove nothing");
-    world.expect_settled().await?;
-    let counts = psp::charges_per_order(&world.databases.psp, payments).await?;
+    harness.expect_settled().await?;
+    let counts = provider::charges_per_order(&harness.databases.psp, payments).await?;
     for (payment, charges) in counts {
         ensure!(charges == 1, "count(*) = {charges} for {payment}");
     }
     let all: i64 = sqlx::query_scalar("select count(*) from charges")
-        .fetch_one(&world.databases.psp)
+        .fetch_one(&harness.databases.psp)
         .await?;
     ensure!(all == payments.len() as i64, "{all} charges in all");
     Ok(())

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use lab::client::{new_key, order_body};
-use lab::service::Service;
+use endpoints::Service;
+use endpoints::client::{new_key, order_body};
 use uuid::Uuid;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 const DECLINED_WITHIN: Duration = Duration::from_secs(30);
 
-async fn place_declined(world: &World) -> anyhow::Result<Uuid> {
+async fn place_declined(harness: &Harness) -> anyhow::Result<Uuid> {
     let body = order_body(1).replace("pm_card_ok", "pm_card_declined");
-    let order = world.place_with(&new_key("declined"), &body).await?;
-    world
+    let order = harness.place_with(&new_key("declined"), &body).await?;
+    harness
         .client
         .wait_for_status(order, "declined", DECLINED_WITHIN)
         .await?;
@@ -22,57 +22,57 @@ async fn place_declined(world: &World) -> anyhow::Result<Uuid> {
 
 #[tokio::test]
 async fn a_declined_order_is_paid_by_the_next_attempt_and_charged_once() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let order = place_declined(&world).await?;
+    let harness = Harness::start(options()).await?;
+    let order = place_declined(&harness).await?;
     // Another card that is declined as well, and then a good one; each request sent twice.
     for (method, end) in [("pm_card_expired", "declined"), ("pm_card_ok", "shipped")] {
         let key = new_key("again");
-        let first = world.client.pay_again(order, &key, method).await?;
+        let first = harness.client.pay_again(order, &key, method).await?;
         assert_eq!(first.status, 201, "{}", first.summary());
-        let replay = world.client.pay_again(order, &key, method).await?;
+        let replay = harness.client.pay_again(order, &key, method).await?;
         assert!(replay.replayed, "{}", replay.summary());
-        world.expect_end(order, end).await?;
+        harness.expect_end(order, end).await?;
     }
-    assert_eq!(world.books(order).await?, (1, 0));
+    assert_eq!(harness.books(order).await?, (1, 0));
     let key: String = sqlx::query_scalar("select idempotency_key from charges")
-        .fetch_one(&world.databases.psp)
+        .fetch_one(&harness.databases.psp)
         .await?;
     assert_eq!(key, format!("pay:{order}:3"));
     let key = new_key("late");
-    let late = world.client.pay_again(order, &key, "pm_card_ok").await?;
+    let late = harness.client.pay_again(order, &key, "pm_card_ok").await?;
     assert_eq!(late.problem(), Some(("already_paid".to_owned(), false)));
-    world.stop().await
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn a_second_attempt_is_not_opened_while_the_first_is_unknown() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    world.system.stop_service(Service::Psp.name()).await?;
-    let order = world.place().await?;
+    let harness = Harness::start(options()).await?;
+    harness.system.stop_service(Service::Psp.name()).await?;
+    let order = harness.place().await?;
     let key = new_key("early");
-    let open = world.client.pay_again(order, &key, "pm_card_ok").await?;
+    let open = harness.client.pay_again(order, &key, "pm_card_ok").await?;
     assert_eq!(open.status, 409, "{}", open.summary());
     assert_eq!(open.problem(), Some(("payment_open".to_owned(), true)));
-    world.system.start_service(Service::Psp.name()).await?;
-    world.expect_shipped_once(&[order]).await?;
-    world.stop().await
+    harness.system.start_service(Service::Psp.name()).await?;
+    harness.expect_shipped_once(&[order]).await?;
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn order_dies_after_the_attempt_s_commit_and_the_retry_is_a_replay() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let order = place_declined(&world).await?;
-    world.arm(Service::Order, "pay_again.committed").await?;
+    let harness = Harness::start(options()).await?;
+    let order = place_declined(&harness).await?;
+    harness.arm(Service::Order, "pay_again.committed").await?;
     let key = new_key("again");
-    let lost = world.client.pay_again(order, &key, "pm_card_ok").await;
+    let lost = harness.client.pay_again(order, &key, "pm_card_ok").await;
     assert!(lost.is_err(), "the answer must be lost: {lost:?}");
-    world.expect_killed(Service::Order).await?;
-    world
+    harness.expect_killed(Service::Order).await?;
+    harness
         .system
         .wait_ready(Service::Order.name(), DECLINED_WITHIN)
         .await?;
-    let again = world.client.pay_again(order, &key, "pm_card_ok").await?;
+    let again = harness.client.pay_again(order, &key, "pm_card_ok").await?;
     assert!(again.replayed, "{}", again.summary());
-    world.expect_shipped_once(&[order]).await?;
-    world.stop().await
+    harness.expect_shipped_once(&[order]).await?;
+    harness.stop().await
 }

@@ -1,17 +1,17 @@
 //! A provider that is slow, breaks off, or lies down.
 
-use lab::client::psp::Fault;
-use lab::service::Service;
+use endpoints::Service;
+use endpoints::provider::Fault;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 #[tokio::test]
 async fn an_answer_lost_at_any_point_is_asked_for_again_under_the_same_key() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
+    let harness = Harness::start(options()).await?;
     let mut orders = Vec::new();
     for point in ["before_charge", "during_charge", "after_charge"] {
         for action in ["drop", "error", "hang"] {
-            world
+            harness
                 .set_fault(Fault {
                     point,
                     action,
@@ -20,26 +20,26 @@ async fn an_answer_lost_at_any_point_is_asked_for_again_under_the_same_key() -> 
                     reference: None,
                 })
                 .await?;
-            orders.push(world.place().await?);
+            orders.push(harness.place().await?);
         }
     }
-    world.expect_shipped_once(&orders).await?;
+    harness.expect_shipped_once(&orders).await?;
     let retried: i64 = sqlx::query_scalar("select count(*) from payments where tries > 1")
-        .fetch_one(&world.databases.payment)
+        .fetch_one(&harness.databases.payment)
         .await?;
     assert!(
         retried >= 6,
         "the faults must have been met; only {retried} attempts were retried"
     );
-    world.stop().await
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn a_provider_that_is_killed_charges_once_when_it_is_back() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let mut orders = world.place_many(10).await?;
-    world.system.kill(Service::Psp.name()).await?;
-    orders.extend(world.place_many(10).await?);
-    world.expect_shipped_once(&orders).await?;
-    world.stop().await
+    let harness = Harness::start(options()).await?;
+    let mut orders = harness.place_many(10).await?;
+    harness.system.kill(Service::Psp.name()).await?;
+    orders.extend(harness.place_many(10).await?);
+    harness.expect_shipped_once(&orders).await?;
+    harness.stop().await
 }

@@ -5,18 +5,18 @@
 
 use std::time::Duration;
 
-use lab::client::{new_key, order_body};
-use lab::service::Service;
-use lab::smtp_sink::{Action, Behaviour, PROCESS_NAME};
+use endpoints::Service;
+use endpoints::client::{new_key, order_body};
+use testkit::smtp_sink::{Action, Behaviour, PROCESS_NAME};
 use uuid::Uuid;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 /// Status and tries of an order's receipt, by the service's own route.
-async fn receipt(world: &World, order: Uuid) -> anyhow::Result<(String, i64)> {
+async fn receipt(harness: &Harness, order: Uuid) -> anyhow::Result<(String, i64)> {
     let url = format!(
         "{}/admin/receipts/{order}",
-        world.system.url(Service::Receipt)
+        harness.system.url(Service::Receipt)
     );
     let answer = reqwest::get(url).await?.error_for_status()?;
     let entry: serde_json::Value = answer.json().await?;
@@ -26,43 +26,45 @@ async fn receipt(world: &World, order: Uuid) -> anyhow::Result<(String, i64)> {
 
 #[tokio::test]
 async fn a_paid_order_has_one_mail_however_often_it_was_asked_for() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
+    let harness = Harness::start(options()).await?;
     let (key, body) = (new_key("receipt"), order_body(2));
-    let order = world.place_with(&key, &body).await?;
+    let order = harness.place_with(&key, &body).await?;
     for _ in 0..3 {
-        assert_eq!(world.place_with(&key, &body).await?, order);
+        assert_eq!(harness.place_with(&key, &body).await?, order);
     }
     let declined = order_body(1).replace("pm_card_ok", "pm_card_declined");
-    let declined = world.place_with(&new_key("declined"), &declined).await?;
+    let declined = harness.place_with(&new_key("declined"), &declined).await?;
     let patience = Duration::from_secs(30);
-    let refused = world.client.wait_for_status(declined, "declined", patience);
+    let refused = harness
+        .client
+        .wait_for_status(declined, "declined", patience);
     refused.await?;
-    world.expect_shipped_once(&[order]).await?;
-    world.expect_mails(&[order], 1..=1)?;
-    world.expect_mails(&[declined], 0..=0)?;
-    assert_eq!(receipt(&world, order).await?, ("sent".to_owned(), 1));
-    world.stop().await
+    harness.expect_shipped_once(&[order]).await?;
+    harness.expect_mails(&[order], 1..=1)?;
+    harness.expect_mails(&[declined], 0..=0)?;
+    assert_eq!(receipt(&harness, order).await?, ("sent".to_owned(), 1));
+    harness.stop().await
 }
 
 /// The process dies at the point with one mail in hand; when all is settled the log says sent.
 async fn kill_at(point: &str, mails_max: usize, tries: i64) -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let first = world.place().await?;
-    world.expect_shipped_once(&[first]).await?;
-    world.arm(Service::Receipt, point).await?;
-    let order = world.place().await?;
-    world.expect_killed(Service::Receipt).await?;
-    let last = world.place().await?;
-    world.expect_shipped_once(&[first, order, last]).await?;
-    world.expect_mails(&[first, last], 1..=1)?;
-    world.expect_mails(&[order], 1..=mails_max)?;
+    let harness = Harness::start(options()).await?;
+    let first = harness.place().await?;
+    harness.expect_shipped_once(&[first]).await?;
+    harness.arm(Service::Receipt, point).await?;
+    let order = harness.place().await?;
+    harness.expect_killed(Service::Receipt).await?;
+    let last = harness.place().await?;
+    harness.expect_shipped_once(&[first, order, last]).await?;
+    harness.expect_mails(&[first, last], 1..=1)?;
+    harness.expect_mails(&[order], 1..=mails_max)?;
     let name = Service::Receipt.name();
-    world
+    harness
         .system
         .wait_ready(name, Duration::from_secs(30))
         .await?;
-    assert_eq!(receipt(&world, order).await?, ("sent".to_owned(), tries));
-    world.stop().await
+    assert_eq!(receipt(&harness, order).await?, ("sent".to_owned(), tries));
+    harness.stop().await
 }
 
 #[tokio::test]
@@ -94,8 +96,8 @@ async fn receipt_dies_after_the_record() -> anyhow::Result<()> {
 #[tokio::test]
 async fn a_lost_answer_costs_one_more_mail_and_two_leave_the_rest_to_a_person() -> anyhow::Result<()>
 {
-    let world = World::start(options()).await?;
-    let fault = |action, times| world.set_mail_fault(Behaviour { action, times });
+    let harness = Harness::start(options()).await?;
+    let fault = |action, times| harness.set_mail_fault(Behaviour { action, times });
     let mut orders = Vec::new();
     for (action, times, mails, state) in [
         (Action::LoseAnswer, 1, 2, ("sent", 2)),
@@ -105,32 +107,32 @@ async fn a_lost_answer_costs_one_more_mail_and_two_leave_the_rest_to_a_person() 
         (Action::RefuseContent(550), 1, 0, ("failed", 1)),
     ] {
         fault(action, times)?;
-        let order = world.place().await?;
+        let order = harness.place().await?;
         orders.push(order);
-        world.expect_shipped_once(&orders).await?;
-        world.expect_mails(&[order], mails..=mails)?;
-        let (status, tries) = receipt(&world, order).await?;
+        harness.expect_shipped_once(&orders).await?;
+        harness.expect_mails(&[order], mails..=mails)?;
+        let (status, tries) = receipt(&harness, order).await?;
         assert_eq!((&*status, tries), state, "{action:?}");
     }
-    world.stop().await
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn a_mail_server_that_is_away_gets_every_mail_when_it_is_back() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    world.system.stop_service(PROCESS_NAME).await?;
-    let orders = world.place_many(10).await?;
+    let harness = Harness::start(options()).await?;
+    harness.system.stop_service(PROCESS_NAME).await?;
+    let orders = harness.place_many(10).await?;
     let limit = Duration::from_secs(60);
     for order in &orders {
         // Mail is nobody's bottleneck.
-        world
+        harness
             .client
             .wait_for_status(*order, "shipped", limit)
             .await?;
     }
-    world.expect_mails(&orders, 0..=0)?;
-    world.system.start_service(PROCESS_NAME).await?;
-    world.expect_shipped_once(&orders).await?;
-    world.expect_mails(&orders, 1..=1)?;
-    world.stop().await
+    harness.expect_mails(&orders, 0..=0)?;
+    harness.system.start_service(PROCESS_NAME).await?;
+    harness.expect_shipped_once(&orders).await?;
+    harness.expect_mails(&orders, 1..=1)?;
+    harness.stop().await
 }

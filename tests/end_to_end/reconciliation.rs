@@ -1,13 +1,13 @@
 //! The provider's books against ours, on the whole system.
 
-use lab::client::psp::Fault;
-use lab::service::Service;
+use endpoints::Service;
+use endpoints::provider::Fault;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
-async fn start() -> anyhow::Result<World> {
+async fn start() -> anyhow::Result<Harness> {
     let mut options = options();
     for (name, value) in [
         ("RECONCILE_GRACE_SECONDS", "0"),
@@ -17,20 +17,20 @@ async fn start() -> anyhow::Result<World> {
         let setting = (name.to_owned(), value.to_owned());
         options.env.payment.push(setting);
     }
-    World::start(options).await
+    Harness::start(options).await
 }
 
-async fn sweep(world: &World) -> anyhow::Result<Value> {
-    let url = world.system.url(Service::Payment);
+async fn sweep(harness: &Harness) -> anyhow::Result<Value> {
+    let url = harness.system.url(Service::Payment);
     let sweep = reqwest::Client::new().post(format!("{url}/admin/reconciliations?all=true"));
     let answer = sweep.send().await?.error_for_status()?;
     Ok(serde_json::from_str(&answer.text().await?)?)
 }
 
 /// A charge that somebody made at the provider in our name, without us.
-async fn charge_by_hand(world: &World, reference: Uuid) -> anyhow::Result<()> {
+async fn charge_by_hand(harness: &Harness, reference: Uuid) -> anyhow::Result<()> {
     let key = format!("pay:{reference}:1");
-    let url = format!("{}/v1/charges", world.system.url(Service::Psp));
+    let url = format!("{}/v1/charges", harness.system.url(Service::Psp));
     let body = json!({
         "reference": reference, "amount": 700, "currency": "USD", "payment_method": "pm_card_ok",
     });
@@ -42,38 +42,38 @@ async fn charge_by_hand(world: &World, reference: Uuid) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn books_that_agree_make_an_empty_report() -> anyhow::Result<()> {
-    let world = start().await?;
-    let orders = world.place_many(5).await?;
-    world.expect_shipped_once(&orders).await?;
-    let refunded = world.place_out_of_stock().await?;
-    world.expect_end(refunded, "refunded").await?;
-    let report = sweep(&world).await?;
+    let harness = start().await?;
+    let orders = harness.place_many(5).await?;
+    harness.expect_shipped_once(&orders).await?;
+    let refunded = harness.place_out_of_stock().await?;
+    harness.expect_end(refunded, "refunded").await?;
+    let report = sweep(&harness).await?;
     assert_eq!(report["charges"], 6);
     assert_eq!(report["attempts"], 6);
     assert_eq!(report["differing"], 0, "{report:#}");
-    world.stop().await
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn an_orphan_charge_goes_back_once_however_often_the_books_are_compared() -> anyhow::Result<()>
 {
-    let world = start().await?;
+    let harness = start().await?;
     let stranger = Uuid::new_v4();
-    charge_by_hand(&world, stranger).await?;
+    charge_by_hand(&harness, stranger).await?;
     for _ in 0..3 {
-        sweep(&world).await?;
+        sweep(&harness).await?;
     }
-    world.expect_settled_but("L5 books = payments").await?;
-    assert_eq!(world.books(stranger).await?, (1, 1));
-    let report = sweep(&world).await?;
+    harness.expect_settled_but("L5 books = payments").await?;
+    assert_eq!(harness.books(stranger).await?, (1, 1));
+    let report = sweep(&harness).await?;
     assert_eq!(report["refunds_opened"], 0);
-    world.stop().await
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn an_unknown_outcome_is_settled_from_the_books_while_the_provider_answers_nobody()
 -> anyhow::Result<()> {
-    let world = start().await?;
+    let harness = start().await?;
     // Every charge is made and no answer ever comes.
     let fault = Fault {
         point: "after_charge",
@@ -82,37 +82,37 @@ async fn an_unknown_outcome_is_settled_from_the_books_while_the_provider_answers
         times: None,
         reference: None,
     };
-    world.set_fault(fault).await?;
-    let orders = world.place_many(3).await?;
+    harness.set_fault(fault).await?;
+    let orders = harness.place_many(3).await?;
     for order in &orders {
-        world.wait_for_charge(*order).await?;
+        harness.wait_for_charge(*order).await?;
     }
-    let report = sweep(&world).await?;
+    let report = sweep(&harness).await?;
     assert_eq!(report["settled"], 3, "{report:#}");
-    world.expect_shipped_once(&orders).await?;
-    world.stop().await
+    harness.expect_shipped_once(&orders).await?;
+    harness.stop().await
 }
 
 /// Window 15: the reconciler dies in mid-sweep; the next sweep does the rest, and nothing twice.
 async fn kill_at(point: &str) -> anyhow::Result<()> {
-    let world = start().await?;
+    let harness = start().await?;
     let stranger = Uuid::new_v4();
-    charge_by_hand(&world, stranger).await?;
-    world.arm(Service::Payment, point).await?;
-    let died = sweep(&world).await;
+    charge_by_hand(&harness, stranger).await?;
+    harness.arm(Service::Payment, point).await?;
+    let died = sweep(&harness).await;
     assert!(died.is_err(), "the sweep must be cut short: {died:?}");
-    world.expect_killed(Service::Payment).await?;
+    harness.expect_killed(Service::Payment).await?;
     let ready = std::time::Duration::from_secs(30);
-    world
+    harness
         .system
         .wait_ready(Service::Payment.name(), ready)
         .await?;
-    let report = sweep(&world).await?;
+    let report = sweep(&harness).await?;
     let expected = i64::from(point == "reconcile.page_read");
     assert_eq!(report["refunds_opened"], expected, "{report:#}");
-    world.expect_settled_but("L5 books = payments").await?;
-    assert_eq!(world.books(stranger).await?, (1, 1));
-    world.stop().await
+    harness.expect_settled_but("L5 books = payments").await?;
+    assert_eq!(harness.books(stranger).await?, (1, 1));
+    harness.stop().await
 }
 
 #[tokio::test]

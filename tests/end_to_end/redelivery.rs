@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use lab::service::Service;
+use endpoints::Service;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
 use sqlx::PgPool;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 const CONSUMERS: [Service; 4] = [
     Service::Order,
@@ -21,41 +21,41 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn consumer_groups_reset_to_the_beginning_change_nothing() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let orders = world.place_many(20).await?;
-    world.expect_shipped_once(&orders).await?;
-    let before = snapshot(&world).await?;
+    let harness = Harness::start(options()).await?;
+    let orders = harness.place_many(20).await?;
+    harness.expect_shipped_once(&orders).await?;
+    let before = snapshot(&harness).await?;
 
     for service in CONSUMERS {
-        world.system.stop_service(service.name()).await?;
+        harness.system.stop_service(service.name()).await?;
     }
-    forget_groups(&world).await?;
+    forget_groups(&harness).await?;
     for service in CONSUMERS {
-        world.system.start_service(service.name()).await?;
-        world
+        harness.system.start_service(service.name()).await?;
+        harness
             .system
             .wait_ready(service.name(), READ_TIMEOUT)
             .await?;
     }
     for service in CONSUMERS {
-        wait_for_duplicates(&world, service).await?;
+        wait_for_duplicates(&harness, service).await?;
     }
 
-    let more = world.place_many(5).await?;
-    world.expect_shipped_once(&more).await?;
-    world.expect_shipped_once(&orders).await?;
-    assert_eq!(snapshot_of(&world, &orders).await?, before);
-    world.expect_mails(&orders, 1..=1)?;
-    world.expect_mails(&more, 1..=1)?;
-    world.stop().await
+    let more = harness.place_many(5).await?;
+    harness.expect_shipped_once(&more).await?;
+    harness.expect_shipped_once(&orders).await?;
+    assert_eq!(snapshot_of(&harness, &orders).await?, before);
+    harness.expect_mails(&orders, 1..=1)?;
+    harness.expect_mails(&more, 1..=1)?;
+    harness.stop().await
 }
 
 /// The groups' offsets are gone: every consumer starts with the first message again.
-async fn forget_groups(world: &World) -> anyhow::Result<()> {
+async fn forget_groups(harness: &Harness) -> anyhow::Result<()> {
     let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
-        .set("bootstrap.servers", world.system.brokers())
+        .set("bootstrap.servers", harness.system.brokers())
         .create()?;
-    let endpoints = world.system.endpoints();
+    let endpoints = harness.system.endpoints();
     let groups = CONSUMERS.map(|service| endpoints.group(service));
     let names: Vec<&str> = groups.iter().map(String::as_str).collect();
     for deleted in admin.delete_groups(&names, &AdminOptions::new()).await? {
@@ -65,8 +65,8 @@ async fn forget_groups(world: &World) -> anyhow::Result<()> {
 }
 
 /// Not vacuous: the ledger must have recognised at least one message of each consumer.
-async fn wait_for_duplicates(world: &World, service: Service) -> anyhow::Result<()> {
-    let url = format!("{}/metrics", world.system.url(service));
+async fn wait_for_duplicates(harness: &Harness, service: Service) -> anyhow::Result<()> {
+    let url = format!("{}/metrics", harness.system.url(service));
     let seen = async || -> anyhow::Result<bool> {
         let text = reqwest::get(&url).await?.text().await?;
         let mut lines = text
@@ -87,12 +87,12 @@ async fn wait_for_duplicates(world: &World, service: Service) -> anyhow::Result<
 
 type Row = (uuid::Uuid, String, i32);
 
-async fn snapshot(world: &World) -> anyhow::Result<Vec<Row>> {
-    rows(&world.databases.order, None).await
+async fn snapshot(harness: &Harness) -> anyhow::Result<Vec<Row>> {
+    rows(&harness.databases.order, None).await
 }
 
-async fn snapshot_of(world: &World, orders: &[uuid::Uuid]) -> anyhow::Result<Vec<Row>> {
-    rows(&world.databases.order, Some(orders)).await
+async fn snapshot_of(harness: &Harness, orders: &[uuid::Uuid]) -> anyhow::Result<Vec<Row>> {
+    rows(&harness.databases.order, Some(orders)).await
 }
 
 async fn rows(pool: &PgPool, only: Option<&[uuid::Uuid]>) -> anyhow::Result<Vec<Row>> {

@@ -1,33 +1,33 @@
 //! Orders that were paid and do not ship: the money goes back, once.
 
-use lab::client::psp::Fault;
-use lab::service::Service;
+use endpoints::Service;
+use endpoints::provider::Fault;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 #[tokio::test]
 async fn what_is_not_in_stock_is_refunded_and_takes_nothing_from_the_shelf() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    let (order, other) = (world.place_out_of_stock().await?, world.place().await?);
-    world.expect_end(order, "refunded").await?;
-    assert_eq!(world.books(order).await?, (1, 1));
+    let harness = Harness::start(options()).await?;
+    let (order, other) = (harness.place_out_of_stock().await?, harness.place().await?);
+    harness.expect_end(order, "refunded").await?;
+    assert_eq!(harness.books(order).await?, (1, 1));
     let reason: String = sqlx::query_scalar("select reason from shipments where order_id = $1")
         .bind(order)
-        .fetch_one(&world.databases.fulfilment)
+        .fetch_one(&harness.databases.fulfilment)
         .await?;
     assert_eq!(reason, "out_of_stock");
     let key: String = sqlx::query_scalar("select idempotency_key from refunds")
-        .fetch_one(&world.databases.psp)
+        .fetch_one(&harness.databases.psp)
         .await?;
     assert_eq!(key, format!("refund:{order}:1"));
-    world.expect_shipped_once(&[other]).await?;
-    world.stop().await
+    harness.expect_shipped_once(&[other]).await?;
+    harness.stop().await
 }
 
 /// Window 14: payment dies at each place between two durable steps of a refund.
 async fn kill_at(point: &str) -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    world.arm(Service::Payment, point).await?;
+    let harness = Harness::start(options()).await?;
+    harness.arm(Service::Payment, point).await?;
     if point == "refund.in_flight" {
         let delay = Fault {
             point: "during_refund",
@@ -36,13 +36,13 @@ async fn kill_at(point: &str) -> anyhow::Result<()> {
             times: Some(1),
             reference: None,
         };
-        world.set_fault(delay).await?;
+        harness.set_fault(delay).await?;
     }
-    let order = world.place_out_of_stock().await?;
-    world.expect_killed(Service::Payment).await?;
-    world.expect_end(order, "refunded").await?;
-    assert_eq!(world.books(order).await?, (1, 1), "{point}");
-    world.stop().await
+    let order = harness.place_out_of_stock().await?;
+    harness.expect_killed(Service::Payment).await?;
+    harness.expect_end(order, "refunded").await?;
+    assert_eq!(harness.books(order).await?, (1, 1), "{point}");
+    harness.stop().await
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn window_14_payment_dies_after_the_refund_s_record() -> anyhow::Result<()
 
 #[tokio::test]
 async fn a_refund_s_answer_lost_at_any_point_is_asked_for_again() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
+    let harness = Harness::start(options()).await?;
     let mut orders = Vec::new();
     for point in ["before_refund", "during_refund", "after_refund"] {
         for action in ["drop", "error", "hang"] {
@@ -78,17 +78,17 @@ async fn a_refund_s_answer_lost_at_any_point_is_asked_for_again() -> anyhow::Res
                 times: Some(1),
                 reference: None,
             };
-            world.set_fault(fault).await?;
-            orders.push(world.place_out_of_stock().await?);
+            harness.set_fault(fault).await?;
+            orders.push(harness.place_out_of_stock().await?);
         }
     }
     for order in orders {
-        world.expect_end(order, "refunded").await?;
-        assert_eq!(world.books(order).await?, (1, 1));
+        harness.expect_end(order, "refunded").await?;
+        assert_eq!(harness.books(order).await?, (1, 1));
     }
     let retried: i64 = sqlx::query_scalar("select count(*) from refunds where tries > 1")
-        .fetch_one(&world.databases.payment)
+        .fetch_one(&harness.databases.payment)
         .await?;
     assert!(retried >= 6, "the faults must be met; {retried} were");
-    world.stop().await
+    harness.stop().await
 }

@@ -10,15 +10,15 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::routing::post;
-use lab::service::{PerService, Service};
-use lab::system::SystemOptions;
+use endpoints::{PerService, Service};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
+use testkit::system::SystemOptions;
 use tokio::net::TcpListener;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 type Spans = Arc<Mutex<Vec<(String, Span)>>>;
 
@@ -48,9 +48,9 @@ const EXPECTED: [(&str, &str); 15] = [
 #[tokio::test]
 async fn one_order_is_one_trace_from_the_request_to_the_shipment() -> anyhow::Result<()> {
     let (endpoint, spans) = collect_spans().await?;
-    let world = World::start(traced(&endpoint)).await?;
-    let order = place_traced(&world).await?;
-    world.expect_shipped_once(&[order]).await?;
+    let harness = Harness::start(traced(&endpoint)).await?;
+    let order = place_traced(&harness).await?;
+    harness.expect_shipped_once(&[order]).await?;
 
     let deadline = tokio::time::Instant::now() + COLLECT_TIMEOUT;
     loop {
@@ -61,7 +61,7 @@ async fn one_order_is_one_trace_from_the_request_to_the_shipment() -> anyhow::Re
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    world.stop().await
+    harness.stop().await
 }
 
 #[tokio::test]
@@ -69,18 +69,18 @@ async fn a_collector_that_never_answers_holds_up_no_order_and_no_stop() -> anyho
     // Connections are made by the kernel, and nobody ever reads from them.
     let hanging = TcpListener::bind("127.0.0.1:0").await?;
     let endpoint = format!("http://{}", hanging.local_addr()?);
-    let world = World::start(traced(&endpoint)).await?;
-    let orders = world.place_many(3).await?;
-    world.expect_shipped_once(&orders).await?;
+    let harness = Harness::start(traced(&endpoint)).await?;
+    let orders = harness.place_many(3).await?;
+    harness.expect_shipped_once(&orders).await?;
     let asked = tokio::time::timeout(COLLECT_TIMEOUT, hanging.accept()).await;
     asked.context("nobody ever sent a span")??;
 
     // The provider has no work in hand: what it takes to stop, it takes for its spans.
     let asked_at = Instant::now();
-    world.system.stop_service(Service::Psp.name()).await?;
+    harness.system.stop_service(Service::Psp.name()).await?;
     let stopped_in = asked_at.elapsed();
     assert!(stopped_in < Duration::from_secs(4), "{stopped_in:?}");
-    world.stop().await
+    harness.stop().await
 }
 
 /// Every service sends its spans there, soon.
@@ -98,15 +98,15 @@ fn traced(endpoint: &str) -> SystemOptions {
     options
 }
 
-async fn place_traced(world: &World) -> anyhow::Result<uuid::Uuid> {
+async fn place_traced(harness: &Harness) -> anyhow::Result<uuid::Uuid> {
     let answer = reqwest::Client::new()
-        .post(format!("{}/orders", world.system.url(Service::Order)))
+        .post(format!("{}/orders", harness.system.url(Service::Order)))
         .bearer_auth("demo-key-acme")
-        .header("idempotency-key", lab::client::new_key("trace"))
+        .header("idempotency-key", endpoints::client::new_key("trace"))
         .header("traceparent", format!("00-{CLIENT_TRACE}-{CLIENT_SPAN}-01"))
         .header("x-correlation-id", "corr-e2e")
         .header("content-type", "application/json")
-        .body(lab::client::order_body(2))
+        .body(endpoints::client::order_body(2))
         .send()
         .await?;
     assert_eq!(answer.headers()["x-correlation-id"], "corr-e2e");

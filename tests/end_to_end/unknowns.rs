@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use lab::client::psp::Fault;
-use lab::service::Service;
-use lab::system::SystemOptions;
+use endpoints::Service;
+use endpoints::provider::Fault;
 use serde_json::Value;
+use testkit::system::SystemOptions;
 use uuid::Uuid;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 /// A provider that forgets its keys soon, and a payment service that knows it.
 fn forgetful(window_s: u32, margin_s: u32) -> SystemOptions {
@@ -30,8 +30,8 @@ fn fault(point: &'static str, action: &'static str) -> Fault {
     }
 }
 
-async fn operator_view(world: &World, order: Uuid) -> anyhow::Result<Value> {
-    let url = world.system.url(Service::Payment);
+async fn operator_view(harness: &Harness, order: Uuid) -> anyhow::Result<Value> {
+    let url = harness.system.url(Service::Payment);
     let answer = reqwest::get(format!("{url}/admin/payments/{order}")).await?;
     let text = answer.text().await?;
     let view: Value = serde_json::from_str(&text)?;
@@ -40,12 +40,12 @@ async fn operator_view(world: &World, order: Uuid) -> anyhow::Result<Value> {
 
 #[tokio::test]
 async fn an_unknown_outcome_is_visible_with_its_reason_tries_and_next_try() -> anyhow::Result<()> {
-    let world = World::start(options()).await?;
-    world.set_fault(fault("before_charge", "error")).await?;
-    let order = world.place().await?;
+    let harness = Harness::start(options()).await?;
+    harness.set_fault(fault("before_charge", "error")).await?;
+    let order = harness.place().await?;
     let wait = async {
         loop {
-            let view = operator_view(&world, order).await?;
+            let view = operator_view(&harness, order).await?;
             if view["status"] == "unknown" && view["tries"].as_i64() > Some(1) {
                 return anyhow::Ok(view);
             }
@@ -55,34 +55,34 @@ async fn an_unknown_outcome_is_visible_with_its_reason_tries_and_next_try() -> a
     let view = tokio::time::timeout(Duration::from_secs(30), wait).await??;
     assert_eq!(view["last_error"], "status 500");
     assert!(view["next_try_at"].is_string(), "{view}");
-    lab::client::psp::clear_faults(world.system.url(Service::Psp)).await?;
-    world.expect_shipped_once(&[order]).await?;
-    world.stop().await
+    endpoints::provider::clear_faults(harness.system.url(Service::Psp)).await?;
+    harness.expect_shipped_once(&[order]).await?;
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn a_provider_that_forgets_its_keys_still_charges_once() -> anyhow::Result<()> {
     // It loses every answer until its memory of the key is over, and then some.
-    let world = World::start(forgetful(8, 4)).await?;
-    world.set_fault(fault("after_charge", "drop")).await?;
-    let orders = world.place_many(5).await?;
-    world.expect_shipped_once(&orders).await?;
+    let harness = Harness::start(forgetful(8, 4)).await?;
+    harness.set_fault(fault("after_charge", "drop")).await?;
+    let orders = harness.place_many(5).await?;
+    harness.expect_shipped_once(&orders).await?;
     let sent_last: f64 = sqlx::query_scalar(
         "select max(extract(epoch from updated_at - first_called_at))::float8 from payments",
     )
-    .fetch_one(&world.databases.payment)
+    .fetch_one(&harness.databases.payment)
     .await?;
     assert!(sent_last >= 4.0, "the margin was never met: {sent_last} s");
-    world.stop().await
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn a_charge_that_never_was_is_sent_again_once_the_books_say_so() -> anyhow::Result<()> {
-    let world = World::start(forgetful(8, 4)).await?;
-    world.set_fault(fault("before_charge", "drop")).await?;
-    let orders = world.place_many(3).await?;
+    let harness = Harness::start(forgetful(8, 4)).await?;
+    harness.set_fault(fault("before_charge", "drop")).await?;
+    let orders = harness.place_many(3).await?;
     let looked_up = async || -> anyhow::Result<bool> {
-        let metrics = reqwest::get(format!("{}/metrics", world.system.url(Service::Payment)));
+        let metrics = reqwest::get(format!("{}/metrics", harness.system.url(Service::Payment)));
         let text = metrics.await?.text().await?;
         let absent = |line: &&str| line.starts_with("psp_calls_total") && line.contains("absent");
         Ok(text.lines().any(|line| absent(&line)))
@@ -94,9 +94,9 @@ async fn a_charge_that_never_was_is_sent_again_once_the_books_say_so() -> anyhow
         anyhow::Ok(())
     };
     tokio::time::timeout(Duration::from_secs(30), wait).await??;
-    lab::client::psp::clear_faults(world.system.url(Service::Psp)).await?;
-    world.expect_shipped_once(&orders).await?;
-    world.stop().await
+    endpoints::provider::clear_faults(harness.system.url(Service::Psp)).await?;
+    harness.expect_shipped_once(&orders).await?;
+    harness.stop().await
 }
 
 #[tokio::test]
@@ -105,11 +105,11 @@ async fn a_provider_that_replays_its_errors_is_asked_for_the_charge_instead() ->
     let mut options = forgetful(8, 4);
     let stored = ("PSP_REPLAY_5XX".to_owned(), "stored".to_owned());
     options.env.psp.push(stored);
-    let world = World::start(options).await?;
+    let harness = Harness::start(options).await?;
     let mut fault = fault("after_charge", "error");
     fault.times = Some(1);
-    world.set_fault(fault).await?;
-    let order = world.place().await?;
-    world.expect_shipped_once(&[order]).await?;
-    world.stop().await
+    harness.set_fault(fault).await?;
+    let order = harness.place().await?;
+    harness.expect_shipped_once(&[order]).await?;
+    harness.stop().await
 }

@@ -5,11 +5,11 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use lab::service::Service;
+use endpoints::Service;
 use rustix::process::{Pid, Signal, kill_process};
 use uuid::Uuid;
 
-use crate::world::{World, options};
+use crate::harness::{Harness, options};
 
 const PAUSED_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
@@ -18,15 +18,15 @@ const POLL: Duration = Duration::from_millis(50);
 /// the attempt runs out.
 const LONG_LEASE_MS: &str = "15000";
 
-/// A world with two payment processes, of which the second is down for now.
-async fn start(lease_ms: Option<&str>) -> anyhow::Result<World> {
+/// A harness with two payment processes, of which the second is down for now.
+async fn start(lease_ms: Option<&str>) -> anyhow::Result<Harness> {
     let mut options = options();
     options.replicas.payment = 2;
     let lease = lease_ms.map(|ms| ("LEASE_MS".to_owned(), ms.to_owned()));
     options.env.payment.extend(lease);
-    let world = World::start(options).await?;
-    world.system.stop_service("payment-2").await?;
-    Ok(world)
+    let harness = Harness::start(options).await?;
+    harness.system.stop_service("payment-2").await?;
+    Ok(harness)
 }
 
 async fn wait_until_paused(pid: u32) -> anyhow::Result<()> {
@@ -48,12 +48,12 @@ async fn wait_until_paused(pid: u32) -> anyhow::Result<()> {
 
 /// Pauses the first payment process at the point, with the order that `place` places in its hands;
 /// returns the order and how to wake the zombie.
-async fn pause_at(world: &World, point: &str) -> anyhow::Result<(Uuid, impl FnOnce())> {
-    world.arm_to(Service::Payment, point, "pause").await?;
-    let order = world.place().await?;
-    let pid = world.system.pid("payment").context("payment is down")?;
+async fn pause_at(harness: &Harness, point: &str) -> anyhow::Result<(Uuid, impl FnOnce())> {
+    harness.arm_to(Service::Payment, point, "pause").await?;
+    let order = harness.place().await?;
+    let pid = harness.system.pid("payment").context("payment is down")?;
     wait_until_paused(pid).await?;
-    world.system.start_service("payment-2").await?;
+    harness.system.start_service("payment-2").await?;
     let wake = move || {
         if let Some(pid) = Pid::from_raw(pid as i32) {
             let _ = kill_process(pid, Signal::CONT);
@@ -63,8 +63,8 @@ async fn pause_at(world: &World, point: &str) -> anyhow::Result<(Uuid, impl FnOn
 }
 
 /// Until the zombie has been told this about its call, the only one that it ever made.
-async fn wait_until_told(world: &World, outcome: &str) -> anyhow::Result<()> {
-    let url = format!("{}/metrics", world.system.url(Service::Payment));
+async fn wait_until_told(harness: &Harness, outcome: &str) -> anyhow::Result<()> {
+    let url = format!("{}/metrics", harness.system.url(Service::Payment));
     let outcome = format!("outcome=\"{outcome}\"");
     let wait = async {
         loop {
@@ -82,41 +82,41 @@ async fn wait_until_told(world: &World, outcome: &str) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn a_zombie_that_sends_its_charge_after_another_did_charges_nothing() -> anyhow::Result<()> {
-    let world = start(None).await?;
-    let (order, wake) = pause_at(&world, "charge.sending").await?;
-    world.expect_shipped_once(&[order]).await?;
+    let harness = start(None).await?;
+    let (order, wake) = pause_at(&harness, "charge.sending").await?;
+    harness.expect_shipped_once(&[order]).await?;
     wake();
-    wait_until_told(&world, "captured").await?;
-    world.expect_shipped_once(&[order]).await?;
-    world.stop().await
+    wait_until_told(&harness, "captured").await?;
+    harness.expect_shipped_once(&[order]).await?;
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn a_zombie_that_sends_its_charge_after_the_order_was_cancelled_charges_nothing()
 -> anyhow::Result<()> {
-    let world = start(Some(LONG_LEASE_MS)).await?;
-    let (order, wake) = pause_at(&world, "charge.sending").await?;
-    assert_eq!(world.cancel(order).await?, 204);
-    world.expect_end(order, "cancelled").await?;
-    assert_eq!(world.books(order).await?, (0, 0));
+    let harness = start(Some(LONG_LEASE_MS)).await?;
+    let (order, wake) = pause_at(&harness, "charge.sending").await?;
+    assert_eq!(harness.cancel(order).await?, 204);
+    harness.expect_end(order, "cancelled").await?;
+    assert_eq!(harness.books(order).await?, (0, 0));
     wake();
     // The provider knows the key as one that is out of use.
-    wait_until_told(&world, "declined").await?;
-    world.expect_end(order, "cancelled").await?;
-    assert_eq!(world.books(order).await?, (0, 0));
-    world.stop().await
+    wait_until_told(&harness, "declined").await?;
+    harness.expect_end(order, "cancelled").await?;
+    assert_eq!(harness.books(order).await?, (0, 0));
+    harness.stop().await
 }
 
 #[tokio::test]
 async fn a_zombie_that_heard_of_its_charge_after_the_order_was_cancelled_records_nothing()
 -> anyhow::Result<()> {
-    let world = start(None).await?;
-    let (order, wake) = pause_at(&world, "charge.answered").await?;
-    assert_eq!(world.cancel(order).await?, 204);
-    world.expect_end(order, "refunded").await?;
+    let harness = start(None).await?;
+    let (order, wake) = pause_at(&harness, "charge.answered").await?;
+    assert_eq!(harness.cancel(order).await?, 204);
+    harness.expect_end(order, "refunded").await?;
     wake();
-    wait_until_told(&world, "captured").await?;
-    world.expect_end(order, "refunded").await?;
-    assert_eq!(world.books(order).await?, (1, 1));
-    world.stop().await
+    wait_until_told(&harness, "captured").await?;
+    harness.expect_end(order, "refunded").await?;
+    assert_eq!(harness.books(order).await?, (1, 1));
+    harness.stop().await
 }

@@ -28,7 +28,7 @@ func readSources(repository string) (Sources, error) {
 	if err != nil {
 		return Sources{}, err
 	}
-	system, err := constant(repository, "lab/src/system/endpoints.rs", systemEnv)
+	system, err := constant(repository, "endpoints/src/directory.rs", systemEnv)
 	if err != nil {
 		return Sources{}, err
 	}
@@ -52,7 +52,7 @@ func constant(repository, file string, pattern *regexp.Regexp) (string, error) {
 // that it takes in from shared crates. The lab knows those of its commands that run in a cluster.
 func (s Sources) settings(service string) (map[string]bool, error) {
 	if service == labName {
-		known, err := namesIn([]string{filepath.Join(s.repository, "lab/src/topic.rs")})
+		known, err := namesIn([]string{filepath.Join(s.repository, "chargeonce/src/create_topic.rs")})
 		if err == nil {
 			known[s.systemVariable] = true
 		}

@@ -6,10 +6,10 @@ use anyhow::Context;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::client::{self, psp};
-use crate::invariants::Databases;
-use crate::service::Service;
-use crate::system::Endpoints;
+use endpoints::Endpoints;
+use endpoints::Service;
+use endpoints::{client, provider};
+use invariants::Databases;
 
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 const NO_ATTEMPT: &str = "none";
@@ -46,7 +46,7 @@ pub(super) async fn charged_unrecorded(
     databases: &Databases,
     order: Uuid,
 ) -> anyhow::Result<Evidence> {
-    let counts = psp::charges_per_order(&databases.psp, &[order]).await?;
+    let counts = provider::charges_per_order(&databases.psp, &[order]).await?;
     let charges = counts.get(&order).copied().unwrap_or_default();
     let (status, tries) = attempt(databases, order).await?;
     let evidence = format!(

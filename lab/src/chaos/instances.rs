@@ -6,9 +6,9 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::client;
-use crate::service::Service;
-use crate::system::Endpoints;
+use endpoints::Endpoints;
+use endpoints::Service;
+use endpoints::client;
 
 const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::evidence::{self, Evidence};
-use crate::invariants::Databases;
-use crate::system::Endpoints;
+use endpoints::Endpoints;
+use invariants::Databases;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 

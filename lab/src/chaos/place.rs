@@ -9,10 +9,10 @@ use reqwest::StatusCode;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::client::psp::{self, Fault};
-use crate::client::{self, order_body};
-use crate::service::Service;
-use crate::system::Endpoints;
+use endpoints::Endpoints;
+use endpoints::Service;
+use endpoints::client::{self, order_body};
+use endpoints::provider::{self, Fault};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
@@ -64,7 +64,7 @@ pub(super) async fn run(args: Args, endpoints: &Endpoints) -> anyhow::Result<()>
                 times: Some(1),
                 reference: Some(id.to_string()),
             };
-            psp::set_fault(endpoints.url(Service::Psp), &fault).await?;
+            provider::set_fault(endpoints.url(Service::Psp), &fault).await?;
         }
         let url = format!("{}/orders/{id}", endpoints.url(Service::Order));
         let request = http

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use uuid::Uuid;
 
 use super::story::{Story, Told, say};
-use crate::client::psp;
+use endpoints::provider;
 
 /// Fewer orders would mean that a chapter forgot to name its own, and the table would prove nothing.
 const ORDERS_MIN: usize = 3;
@@ -21,8 +21,8 @@ pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
     );
     story.wait_until_all_ended().await?;
     let ids: Vec<Uuid> = orders.iter().map(|told| told.id).collect();
-    let charges = psp::charges_per_order(&story.psp, &ids).await?;
-    let refunds = psp::refunds_per_order(&story.psp, &ids).await?;
+    let charges = provider::charges_per_order(&story.psp, &ids).await?;
+    let refunds = provider::refunds_per_order(&story.psp, &ids).await?;
     say("select count(*) from charges where reference = <order id>, and the same from refunds");
     let line = |left: &str, cross: &str, right: &str| {
         let columns = [38, 27, 10, 9, 9].map(|width| "─".repeat(width));
@@ -52,7 +52,7 @@ pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
             "order {id} has {refunded} refunds"
         );
     }
-    let twice = psp::references_charged_twice(&story.psp).await?;
+    let twice = provider::references_charged_twice(&story.psp).await?;
     ensure!(twice.is_empty(), "charged more than once: {twice:?}");
     say("One order, one charge. Every one of them; and one refund where it did not ship.");
     Ok(())

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::story::{SHIPPED_WITHIN, Story, say};
-use crate::client::psp::{self, Fault};
-use crate::client::{new_key, order_body};
-use crate::service::Service;
+use endpoints::Service;
+use endpoints::client::{new_key, order_body};
+use endpoints::provider::{self, Fault};
 
 /// How long the PSP keeps its reply back: far longer than it takes to see the charge and kill.
 const REPLY_DELAY_MS: u64 = 10_000;
@@ -35,12 +35,12 @@ pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
     wait_for_charge(story, id).await?;
     kill_in_the_window(story, id).await?;
     // The delay was for the call that just died; what follows should meet a healthy PSP.
-    psp::clear_faults(&psp_url).await?;
+    provider::clear_faults(&psp_url).await?;
     watch_recovery(story, id).await
 }
 
 async fn hold_next_reply(psp_url: &str) -> anyhow::Result<()> {
-    psp::clear_faults(psp_url).await?;
+    provider::clear_faults(psp_url).await?;
     let fault = Fault {
         point: "after_charge",
         action: "delay",
@@ -48,7 +48,7 @@ async fn hold_next_reply(psp_url: &str) -> anyhow::Result<()> {
         times: Some(1),
         reference: None,
     };
-    psp::set_fault(psp_url, &fault).await?;
+    provider::set_fault(psp_url, &fault).await?;
     say(&format!(
         "The PSP is told to charge the next order at once, but to reply {} s later.",
         REPLY_DELAY_MS / 1000
@@ -59,7 +59,7 @@ async fn hold_next_reply(psp_url: &str) -> anyhow::Result<()> {
 async fn wait_for_charge(story: &Story<'_>, id: Uuid) -> anyhow::Result<()> {
     let deadline = Instant::now() + CHARGED_WITHIN;
     loop {
-        let counts = psp::charges_per_order(&story.psp, &[id]).await?;
+        let counts = provider::charges_per_order(&story.psp, &[id]).await?;
         if counts.get(&id).is_some_and(|count| *count > 0) {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use anyhow::ensure;
 
 use super::story::{Placed, Story, say, show_answer};
-use crate::client::order_body;
+use endpoints::client::order_body;
 
 pub(super) async fn tell(story: &mut Story<'_>, first: &Placed) -> anyhow::Result<()> {
     story.chapter("The key is reused for another order");

@@ -3,7 +3,7 @@
 use anyhow::ensure;
 
 use super::story::{End, SHIPPED_WITHIN, Story, say};
-use crate::client::{new_key, order_body};
+use endpoints::client::{new_key, order_body};
 
 pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
     story.chapter("Paid, and out of stock: the money goes back, once");

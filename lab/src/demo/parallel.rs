@@ -6,7 +6,7 @@ use anyhow::ensure;
 use tokio::task::JoinSet;
 
 use super::story::{Story, say};
-use crate::client::{Answer, new_key, order_body};
+use endpoints::client::{Answer, new_key, order_body};
 
 const COPIES: usize = 20;
 

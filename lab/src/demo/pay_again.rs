@@ -3,7 +3,7 @@
 use anyhow::ensure;
 
 use super::story::{SHIPPED_WITHIN, Story, say, show_answer};
-use crate::client::{new_key, order_body};
+use endpoints::client::{new_key, order_body};
 
 pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
     story.chapter("The card is declined, another one pays");

@@ -3,7 +3,7 @@
 use anyhow::ensure;
 
 use super::story::{Placed, SHIPPED_WITHIN, Story, say};
-use crate::client::{new_key, order_body};
+use endpoints::client::{new_key, order_body};
 
 pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<Placed> {
     story.chapter("An order is placed, charged and shipped");

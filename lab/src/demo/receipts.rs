@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use tokio::time::Instant;
 
 use super::story::{Story, say};
-use crate::smtp_sink::{Mail, mails};
+use testkit::smtp_sink::{Mail, mails};
 
 const MAILED_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::story::{API_KEY, SHIPPED_WITHIN, Story, say};
 use super::{PSP_SLOW_MS, PSP_TIMEOUT_MS};
-use crate::client::{Client, new_key, order_body};
-use crate::gateway::{Gateway, Settings};
+use endpoints::client::{Client, new_key, order_body};
+use testkit::retrying_proxy::{RetryingProxy, Settings};
 
 const SLOW: usize = 5;
 const ORDINARY: usize = 20;
@@ -29,7 +29,7 @@ pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
         GATEWAY.timeout.as_secs_f64()
     ));
     say("and both send again. At the same time others order with cards that work:");
-    let gateway = Gateway::start(story.client.order_url(), GATEWAY).await?;
+    let gateway = RetryingProxy::start(story.client.order_url(), GATEWAY).await?;
     let client = Client::new(gateway.url(), API_KEY)?;
     let slow = follow(&client, "pm_card_slow", SLOW);
     let ordinary = follow(&client, "pm_card_ok", ORDINARY);

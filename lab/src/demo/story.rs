@@ -6,9 +6,10 @@ use anyhow::ensure;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::client::{Answer, Client, psp};
-use crate::service::Service;
-use crate::system::System;
+use endpoints::Service;
+use endpoints::client::{Answer, Client};
+use endpoints::provider;
+use testkit::system::System;
 
 /// Generous: a consumer group may just be forming, a lease may have to run out first.
 pub(super) const SHIPPED_WITHIN: Duration = Duration::from_secs(60);
@@ -63,8 +64,8 @@ impl<'a> Story<'a> {
         Ok(Self {
             system,
             client: Client::new(system.url(Service::Order), API_KEY)?,
-            psp: psp::connect(system.database_url(Service::Psp)).await?,
-            payment: psp::connect(system.database_url(Service::Payment)).await?,
+            psp: provider::connect(system.database_url(Service::Psp)).await?,
+            payment: provider::connect(system.database_url(Service::Payment)).await?,
             orders: Vec::new(),
             chapter: 0,
         })
@@ -136,7 +137,7 @@ impl<'a> Story<'a> {
 
     /// Physical charges of one order, shown as the query anybody can repeat.
     pub(super) async fn show_charges(&self, id: Uuid) -> anyhow::Result<i64> {
-        let count = psp::charges_per_order(&self.psp, &[id])
+        let count = provider::charges_per_order(&self.psp, &[id])
             .await?
             .get(&id)
             .copied()

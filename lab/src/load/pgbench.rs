@@ -11,9 +11,9 @@ use tokio::process::Command;
 use super::report::Limit;
 use super::target::Target;
 use super::usage::Meters;
-use crate::binaries::{self, Binaries};
-use crate::postgres::database;
-use crate::service::Service;
+use endpoints::Service;
+use testkit::binaries::{self, Binaries};
+use testkit::postgres::database;
 
 /// Debian keeps the server's programs here, one directory per version.
 const PACKAGE_DIR: &str = "/usr/lib/postgresql";

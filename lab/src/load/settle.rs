@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::tally::{Accepted, histogram, record};
-use crate::client::psp;
+use endpoints::provider;
 
 /// Orders whose state is asked for in one query.
 const BATCH_MAX: usize = 10_000;
@@ -83,14 +83,14 @@ pub(super) async fn wait_until_shipped(
 pub(super) async fn read_books(psp: &PgPool, accepted: &[Accepted]) -> anyhow::Result<Books> {
     let ids: Vec<Uuid> = accepted.iter().map(|order| order.id).collect();
     let mut books = Books::default();
-    for count in psp::charges_per_order(psp, &ids).await?.into_values() {
+    for count in provider::charges_per_order(psp, &ids).await?.into_values() {
         match count {
             1 => books.charged_once += 1,
             0 => books.not_charged += 1,
             _ => books.charged_more_than_once += 1,
         }
     }
-    books.any_reference_charged_twice = psp::references_charged_twice(psp).await?.len() as u64;
+    books.any_reference_charged_twice = provider::references_charged_twice(psp).await?.len() as u64;
     Ok(books)
 }
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::broker::Kafka;
-use crate::service::Service;
-use crate::system::{Endpoints, System, SystemOptions};
+use endpoints::Endpoints;
+use endpoints::Service;
+use testkit::broker::Kafka;
+use testkit::system::{System, SystemOptions};
 
 const PAYMENT: &str = "payment";
 const READY_WITHIN: Duration = Duration::from_secs(30);

@@ -1,7 +1,8 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::{children, eventually, is_alive};
+use testkit::eventually;
+use testkit::process::{children, is_alive};
 
 const LAB: &str = env!("CARGO_BIN_EXE_lab");
 
@@ -26,7 +27,7 @@ async fn a_killed_lab_leaves_no_process_behind() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    eventually("the command runs", || ready.exists()).await;
+    eventually("the command runs", async || ready.exists()).await;
     let family = children(lab.id());
     let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
     let mut names: Vec<String> = family.iter().map(name).collect();
@@ -39,7 +40,7 @@ async fn a_killed_lab_leaves_no_process_behind() {
 
     lab.kill().unwrap();
     lab.wait().unwrap();
-    eventually("all of them are gone", || {
+    eventually("all of them are gone", async || {
         !all.iter().any(|pid| is_alive(*pid))
     })
     .await;

@@ -5,7 +5,8 @@
 tool_image=postgres:17
 
 compose() { (cd "$root" && docker compose "$@"); }
-eyes() { compose exec -T lab lab "$@" </dev/null; }
+lab() { compose exec -T lab lab "$@" </dev/null; }
+chargeonce() { compose exec -T lab chargeonce "$@" </dev/null; }
 instances() { compose ps -q "$1"; }
 about() { docker inspect -f "$2" "$1"; }
 name_of() { about "$1" '{{slice .Name 1}}'; }

@@ -15,7 +15,8 @@ why_not() {
 # shellcheck disable=SC2034  # for lib.sh
 hold_seconds=20
 
-eyes() { cluster exec deploy/lab -c lab -- /bin/lab "$@" </dev/null; }
+lab() { cluster exec deploy/lab -c lab -- /bin/lab "$@" </dev/null; }
+chargeonce() { cluster exec deploy/lab -c lab -- /bin/chargeonce "$@" </dev/null; }
 
 # Pods that are being ended come last: they serve nobody, but may still be at a charge.
 instances() {

@@ -11,19 +11,20 @@ lab_path() {
 LAB=${LAB:-$(lab_path)}
 [[ -x $LAB ]] || fail "no system is up: start one with \`docker compose up -d --wait\` or scripts/demo.sh"
 
-eyes() { "$LAB" "$@"; }
+lab() { "$LAB" "$@"; }
+chargeonce() { "$(dirname "$LAB")/chargeonce" "$@"; }
 instances() {
     local found
-    found=$(eyes chaos instances "$1" | cut -d ' ' -f 1)
+    found=$(lab chaos instances "$1" | cut -d ' ' -f 1)
     [[ -n $found ]] || fail "$1 does not run here"
     echo "$found"
 }
-url_of() { eyes chaos instances "$1" | awk -v pid="$2" '$1 == pid { print $2 }'; }
+url_of() { lab chaos instances "$1" | awk -v pid="$2" '$1 == pid { print $2 }'; }
 
 why_not() {
     local name=${1#kill-} pid
     [[ $name == postgres || $name == kafka ]] || return 0
-    pid=$(eyes chaos instances "$name" | cut -d ' ' -f 1)
+    pid=$(lab chaos instances "$name" | cut -d ' ' -f 1)
     if [[ -z $pid ]]; then
         echo "the lab does not run $name here"
     elif [[ $name == kafka && $(<"/proc/$pid/comm") != java ]]; then

@@ -121,7 +121,7 @@ impl Writer {
         let (orders, replies): (Vec<_>, Vec<_>) =
             batch.into_iter().map(|job| (job.order, job.reply)).unzip();
         crash::point("intake.received");
-        match database::within(WRITE_TIMEOUT, self.write(&orders)).await {
+        match database::with_timeout(WRITE_TIMEOUT, self.write(&orders)).await {
             Ok(outcomes) => {
                 crash::point("intake.committed");
                 self.wake.wake();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use service_kit::{crash, database, pace};
+use service_kit::{crash, database, min_interval};
 use sqlx::PgPool;
 use telemetry::{Kind, Span, metric};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
@@ -22,7 +22,7 @@ use crate::store::{payments, refunds};
 /// Most attempts leased by one statement.
 const LEASE_BATCH_MAX: usize = 200;
 /// Least time from one lease to the next: under load more are taken at once.
-const PACE: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 /// Longest wait for the database, whatever became of it.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Pause after the database could not be asked.
@@ -66,9 +66,9 @@ pub struct Charger {
 impl Charger {
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let slots = Arc::new(Semaphore::new(self.in_flight_max));
-        let mut pace = pace(PACE);
+        let mut batches = min_interval(MIN_INTERVAL);
         while !shutdown.is_cancelled() {
-            pace.tick().await;
+            batches.tick().await;
             let pause = tokio::select! {
                 step = self.lease_and_call(&slots) => match step {
                     Ok(0) => self.poll,

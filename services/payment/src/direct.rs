@@ -97,7 +97,7 @@ impl Desk {
     /// Claims the key and stores the attempt in one commit, or says why not. Past the limit nothing
     /// is known here: the key tells whoever asks again.
     pub async fn open(&self, ask: &Ask) -> sqlx::Result<Opened> {
-        database::within(STORE_TIMEOUT, self.try_open(ask)).await
+        database::with_timeout(STORE_TIMEOUT, self.try_open(ask)).await
     }
 
     async fn try_open(&self, ask: &Ask) -> sqlx::Result<Opened> {
@@ -156,7 +156,7 @@ impl Desk {
                 () = self.closing.cancelled() => {}
             }
             let is_last = Instant::now() >= deadline || self.closing.is_cancelled();
-            match database::within(STORE_TIMEOUT, self.look(ask)).await {
+            match database::with_timeout(STORE_TIMEOUT, self.look(ask)).await {
                 Ok(Outcome::Settled(answer)) => return Ok(Outcome::Settled(answer)),
                 seen if is_last => return seen,
                 _ => {}

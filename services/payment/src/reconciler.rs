@@ -106,12 +106,12 @@ impl Reconciler {
             let is_free = reconciliations::try_lock(&mut guard).await?;
             anyhow::Ok(is_free.then_some(guard))
         };
-        let locked = database::within(STORE_TIMEOUT, lock).await;
+        let locked = database::with_timeout(STORE_TIMEOUT, lock).await;
         let Some(mut guard) = locked.context("locking")? else {
             return Err(Error::Busy);
         };
         let swept = self.sweep_alone(&mut guard, trigger).await;
-        database::within(STORE_TIMEOUT, reconciliations::unlock(&mut guard))
+        database::with_timeout(STORE_TIMEOUT, reconciliations::unlock(&mut guard))
             .await
             .context("unlocking")?;
         Ok(swept?)
@@ -126,7 +126,7 @@ impl Reconciler {
             let mut connection = database::acquire(&self.pool).await?;
             reconciliations::begin(&mut connection, trigger.name()).await
         };
-        let id = database::within(STORE_TIMEOUT, begin)
+        let id = database::with_timeout(STORE_TIMEOUT, begin)
             .await
             .context("beginning a report")?;
         self.walk(guard, id, trigger.start(self.lookback)).await?;
@@ -134,7 +134,7 @@ impl Reconciler {
             let mut connection = database::acquire(&self.pool).await?;
             reconciliations::finish(&mut connection, id).await
         };
-        database::within(STORE_TIMEOUT, finish)
+        database::with_timeout(STORE_TIMEOUT, finish)
             .await
             .context("finishing the report")
     }
@@ -150,10 +150,10 @@ impl Reconciler {
                 after: &after,
             };
             let compare = self.compare(report, range, &page.data, room);
-            room = database::within(PAGE_TIMEOUT, compare).await?;
+            room = database::with_timeout(PAGE_TIMEOUT, compare).await?;
             crash::point("reconcile.page_committed");
             // A sign of life: the session of a sweep that is paused ends, and with it the lock.
-            database::within(STORE_TIMEOUT, guard.ping())
+            database::with_timeout(STORE_TIMEOUT, guard.ping())
                 .await
                 .context("another may be sweeping by now")?;
             match page.next {

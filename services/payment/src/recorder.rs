@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use service_kit::{Backoff, crash, database, pace};
+use service_kit::{Backoff, crash, database, min_interval};
 use sqlx::{Connection as _, PgPool};
 use tokio::sync::{Notify, mpsc};
 
@@ -21,7 +21,7 @@ const BATCH_MAX: usize = 200;
 /// Longest time one commit may take, whatever became of the database.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Least time from one commit to the next: under load more answers share one.
-const PACE: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 pub struct Recorder {
     pub pool: PgPool,
@@ -40,11 +40,11 @@ impl Recorder {
     /// nothing needs to be asked for again after a shutdown.
     pub async fn run(mut self) -> anyhow::Result<()> {
         let mut batch = Vec::with_capacity(BATCH_MAX);
-        let mut pace = pace(PACE);
+        let mut batches = min_interval(MIN_INTERVAL);
         while self.answers.recv_many(&mut batch, BATCH_MAX).await > 0 {
             self.record_what_can_be(&batch).await;
             batch.clear();
-            pace.tick().await;
+            batches.tick().await;
         }
         Ok(())
     }

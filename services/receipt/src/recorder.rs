@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use service_kit::{Backoff, crash, database, pace};
+use service_kit::{Backoff, crash, database, min_interval};
 use sqlx::PgPool;
 use tokio::sync::mpsc;
 
@@ -16,7 +16,7 @@ const BATCH_MAX: usize = 200;
 /// Longest time one commit may take, whatever became of the database.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Least time from one commit to the next: under load more outcomes share one.
-const PACE: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 /// Pause before outcomes that could not be recorded are recorded again.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// Longest reason kept; a server may talk at length.
@@ -32,11 +32,11 @@ impl Recorder {
     /// Runs until the sender has ended and the last dialogue has come to an end.
     pub async fn run(mut self) -> anyhow::Result<()> {
         let mut batch = Vec::with_capacity(BATCH_MAX);
-        let mut pace = pace(PACE);
+        let mut batches = min_interval(MIN_INTERVAL);
         while self.outcomes.recv_many(&mut batch, BATCH_MAX).await > 0 {
             self.record_what_can_be(&batch).await;
             batch.clear();
-            pace.tick().await;
+            batches.tick().await;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use lettre::message::{Mailbox, Message};
 use money::{Currency, Money};
-use service_kit::{crash, database, pace};
+use service_kit::{crash, database, min_interval};
 use sqlx::{PgConnection, PgPool};
 use telemetry::{Kind, Span, metric};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
@@ -23,7 +23,7 @@ use crate::smtp;
 use crate::store::receipts::{self, Leased};
 
 /// Least time from one lease to the next: under load more are taken at once.
-const PACE: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 /// Longest wait for the database, whatever became of it.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Pause after the database could not be asked.
@@ -58,9 +58,9 @@ pub struct Sender {
 impl Sender {
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let slots = Arc::new(Semaphore::new(self.connections_max));
-        let mut pace = pace(PACE);
+        let mut batches = min_interval(MIN_INTERVAL);
         while !shutdown.is_cancelled() {
-            pace.tick().await;
+            batches.tick().await;
             let pause = tokio::select! {
                 step = self.lease_and_send(&slots) => match step {
                     Ok(0) => self.poll,

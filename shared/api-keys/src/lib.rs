@@ -52,7 +52,7 @@ impl Authenticator {
         if let Some(principal) = self.remembered(&hash) {
             return Ok(principal);
         }
-        let found = database::within(database::STORE_TIMEOUT, async {
+        let found = database::with_timeout(database::STORE_TIMEOUT, async {
             let mut connection = database::acquire(&self.pool).await?;
             store::find_by_key_hash(&mut connection, &hash).await
         })

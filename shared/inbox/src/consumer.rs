@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::Router;
 use events::EventType;
+use service_kit::min_interval;
 use sqlx::{PgConnection, PgPool};
 use telemetry::metric;
-use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::Batch;
@@ -84,10 +84,9 @@ impl<H: Handler> Consumer<H> {
 
     /// Consumes until shutdown.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let mut pace = interval(self.work.settings.pace);
-        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut batches = min_interval(self.work.settings.min_interval);
         while !shutdown.is_cancelled() {
-            pace.tick().await;
+            batches.tick().await;
             tokio::select! {
                 step = self.try_process_batch(Duration::MAX) => { step?; }
                 // Whatever was in the making rolls back or is a duplicate next time.

@@ -2,7 +2,7 @@
 //! order, one transaction for one order.
 
 use anyhow::Context as _;
-use service_kit::database::{self, Loan, STORE_TIMEOUT};
+use service_kit::database::{self, BoundedConnection, STORE_TIMEOUT};
 use sqlx::{Connection as _, PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
@@ -110,10 +110,10 @@ impl<H: Handler> Work<H> {
     /// the work is over. The loan stays with the caller, because the transaction borrows it.
     async fn begin<'a>(
         &self,
-        loan: &'a mut Option<Loan>,
+        loan: &'a mut Option<BoundedConnection>,
         id: i64,
     ) -> anyhow::Result<(Transaction<'a, Postgres>, Option<Parked>)> {
-        database::within(STORE_TIMEOUT, async {
+        database::with_timeout(STORE_TIMEOUT, async {
             let connection = loan.insert(database::acquire(&self.pool).await?);
             let mut tx = connection.begin().await?;
             let message = self.lock_queue_of(&mut tx, id).await?;

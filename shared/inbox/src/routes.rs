@@ -73,7 +73,7 @@ async fn list<H: Handler>(
     let after = cursor.after.unwrap_or(0);
     // One row more than asked for tells whether there is a next page.
     let rows_max = i64::from(limit) + 1;
-    let page = database::within(STORE_TIMEOUT, async {
+    let page = database::with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&work.pool).await?;
         parked::page(&mut connection, &work.settings.group, after, rows_max).await
     });
@@ -90,7 +90,7 @@ async fn inspect<H: Handler>(
 ) -> Result<Json<Inspection>, Problem> {
     let id = read_id(&id)?;
     let group = &work.settings.group;
-    let found = database::within(STORE_TIMEOUT, async {
+    let found = database::with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&work.pool).await?;
         let summary = parked::summary(&mut connection, group, id).await?;
         anyhow::Ok(summary.zip(parked::find(&mut connection, group, id).await?))

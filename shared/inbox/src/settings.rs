@@ -11,7 +11,7 @@ pub struct Settings {
     pub batch_max: usize,
     /// Least time from the start of one batch to the next. Under load batches grow and cost less per
     /// message; a message that comes when the consumer is idle does not wait.
-    pub pace: Duration,
+    pub min_interval: Duration,
     /// How long the broker may hold an empty fetch.
     pub fetch_wait_max_ms: u32,
     /// How long the broker waits for a sign of life before it gives the partitions to others.
@@ -37,7 +37,7 @@ impl Settings {
             topic: topic.to_owned(),
             group: group.to_owned(),
             batch_max: 500,
-            pace: Duration::from_millis(10),
+            min_interval: Duration::from_millis(10),
             fetch_wait_max_ms: 500,
             // The least that a broker allows as it comes: a killed consumer's messages wait so long.
             session_max_ms: 6_000,

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rdkafka::producer::{FutureProducer, Producer as _};
+use service_kit::min_interval;
 use sqlx::postgres::PgConnectOptions;
 use telemetry::metric;
 use tokio::sync::Notify;
-use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::delivery::deliver;
@@ -68,10 +68,9 @@ impl Relay {
 
     /// Publishes until shutdown. Errors are logged and waited out: rows are safe in their table.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let mut pace = interval(self.settings.pace);
-        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut batches = min_interval(self.settings.min_interval);
         while !shutdown.is_cancelled() {
-            pace.tick().await;
+            batches.tick().await;
             let Some(step) = finish(self.try_publish_batch(), &shutdown).await else {
                 break;
             };

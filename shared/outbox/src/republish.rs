@@ -22,7 +22,7 @@ const PAGES_MAX: usize = 512;
 pub async fn republish(pool: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u64> {
     let mut loan = None;
     // A store that is away shows here, long before the time for all of the rows is over.
-    let connection = database::within(STORE_TIMEOUT, async {
+    let connection = database::with_timeout(STORE_TIMEOUT, async {
         let connection = loan.insert(database::acquire(pool).await?);
         connection.ping().await?;
         anyhow::Ok(connection)
@@ -30,10 +30,10 @@ pub async fn republish(pool: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u6
     let connection = connection.await.context("beginning to republish")?;
     // A relay may hold acknowledgements of the broker that is gone, and mark their rows after we have
     // passed them. Without its session it cannot, and reads them again.
-    database::within(END_RELAYS_TIMEOUT, shards::end_relays(connection))
+    database::with_timeout(END_RELAYS_TIMEOUT, shards::end_relays(connection))
         .await
         .context("ending the relays' sessions")?;
-    let begun = database::within(STORE_TIMEOUT, async {
+    let begun = database::with_timeout(STORE_TIMEOUT, async {
         let mut tx = connection.begin().await?;
         partitions::keep_all(&mut tx).await?;
         let all = partitions::list(&mut tx).await?;

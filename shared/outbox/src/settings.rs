@@ -10,7 +10,7 @@ pub struct Settings {
     pub batch_max: u16,
     /// Least time from the start of one batch to the next. Under load batches grow and cost less per
     /// row; a row that comes when the relay is idle does not wait.
-    pub pace: Duration,
+    pub min_interval: Duration,
     /// How long it sleeps without being woken; finds rows of a replica that died.
     pub poll: Duration,
     /// How often it looks for shards to take or to give up.
@@ -31,7 +31,7 @@ impl Settings {
             brokers: brokers.into(),
             topic: topic.into(),
             batch_max: 500,
-            pace: Duration::from_millis(10),
+            min_interval: Duration::from_millis(10),
             poll: Duration::from_millis(250),
             rebalance: Duration::from_secs(1),
             delivery_max: Duration::from_secs(30),

@@ -1,6 +1,6 @@
 //! The pool, with a limit on everything that can wait.
 
-mod loan;
+mod bounded_connection;
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use tokio::time::timeout;
 
-pub use loan::{Loan, acquire};
+pub use bounded_connection::{BoundedConnection, acquire};
 
 /// Longest time that a request may be at the store, whatever the store does: past it the outcome is
 /// unknown, and asking again will tell. Longer than waiting for a connection and then for a lock.
@@ -67,7 +67,7 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
         .before_acquire(|connection, meta| {
             Box::pin(async move {
                 if meta.idle_for >= IDLE_TRUSTED {
-                    within(PING_TIMEOUT, connection.ping()).await?;
+                    with_timeout(PING_TIMEOUT, connection.ping()).await?;
                 }
                 Ok(true)
             })
@@ -76,8 +76,8 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
 }
 
 /// Gives work at the store up when it takes longer than this. A connection that the work holds must
-/// be a [`Loan`], or be closed: it may never answer again.
-pub async fn within<T, E: From<sqlx::Error>>(
+/// be a [`BoundedConnection`], or be closed: it may never answer again.
+pub async fn with_timeout<T, E: From<sqlx::Error>>(
     limit: Duration,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {

@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
+use crate::min_interval;
 use tokio_util::sync::CancellationToken;
 
 /// How often the store is asked: as often as metrics are usually scraped.
@@ -36,11 +36,10 @@ impl Gauges {
     }
 
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let mut pace = interval(INTERVAL);
-        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut readings = min_interval(INTERVAL);
         let read = async {
             loop {
-                pace.tick().await;
+                readings.tick().await;
                 self.read_all().await;
             }
         };

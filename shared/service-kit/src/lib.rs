@@ -8,7 +8,7 @@ pub mod gauges;
 pub mod http;
 pub mod kafka;
 pub mod migration;
-mod pace;
+mod min_interval;
 pub mod probe;
 pub mod problem;
 pub mod program;
@@ -19,7 +19,7 @@ pub mod workers;
 
 pub use backoff::Backoff;
 pub use gauges::{Gauges, Reading};
-pub use pace::pace;
+pub use min_interval::min_interval;
 pub use probe::Probe;
 pub use problem::Problem;
 pub use reaper::{Reaper, Step, Swept};

@@ -1,7 +1,7 @@
 //! The drive against stubs.
 
 use super::*;
-use crate::client::stub::{self, Flaw};
+use testkit::order_stub::{self as stub, Flaw};
 
 const ORDERS: u64 = 60;
 

@@ -2,14 +2,14 @@
 
 use uuid::Uuid;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const SHELF: [(&str, i64); 1] = [("SKU-1", 1_000)];
 const TWO: [(&str, u32); 1] = [("SKU-1", 2)];
 
 /// Order, attempt, status and reason of every shipment, and what was announced about it: all that a
 /// repeat must leave alone.
-async fn decisions(world: &World) -> Vec<(Uuid, i32, String, Option<String>, Vec<String>)> {
+async fn decisions(harness: &Harness) -> Vec<(Uuid, i32, String, Option<String>, Vec<String>)> {
     sqlx::query_as(
         "select order_id, attempt, status, reason, array(
             select format('%s %s %s', event_type, payload::jsonb ->> 'attempt',
@@ -17,7 +17,7 @@ async fn decisions(world: &World) -> Vec<(Uuid, i32, String, Option<String>, Vec
             from outbox where subject = order_id order by id)
          from shipments order by order_id",
     )
-    .fetch_all(&world.pool)
+    .fetch_all(&harness.pool)
     .await
     .unwrap()
 }
@@ -35,118 +35,118 @@ fn shipped(order: Uuid) -> (Uuid, i32, String, Option<String>, Vec<String>) {
 
 #[tokio::test]
 async fn an_order_that_was_called_off_does_not_ship_however_late_it_is_paid() {
-    let world = World::create(&SHELF).await;
+    let harness = Harness::create(&SHELF).await;
     let order = Uuid::new_v4();
-    let running = world.start(&world.group).await;
-    world.topic.cancel_requested(order).await;
-    world.processed(1).await;
-    assert_eq!(decisions(&world).await, [cancelled(order)]);
+    let running = harness.start(&harness.group).await;
+    harness.topic.cancel_requested(order).await;
+    harness.processed(1).await;
+    assert_eq!(decisions(&harness).await, [cancelled(order)]);
     // Paid for in another batch: the refusal alone makes payment give it back.
-    world.topic.captured(order, &TWO).await;
-    world.processed(2).await;
+    harness.topic.captured(order, &TWO).await;
+    harness.processed(2).await;
     running.stop().await;
-    assert_eq!(decisions(&world).await, [cancelled(order)]);
-    assert_eq!(world.stock("SKU-1").await, (1_000, 0));
+    assert_eq!(decisions(&harness).await, [cancelled(order)]);
+    assert_eq!(harness.stock("SKU-1").await, (1_000, 0));
     let correlated = "select count(*) from outbox where correlation_id = 'corr-' || subject";
-    assert_eq!(world.count(correlated).await, 1);
+    assert_eq!(harness.count(correlated).await, 1);
 }
 
 #[tokio::test]
 async fn what_has_shipped_is_not_called_back() {
-    let world = World::create(&SHELF).await;
+    let harness = Harness::create(&SHELF).await;
     let order = Uuid::new_v4();
-    let running = world.start(&world.group).await;
-    world.topic.captured(order, &TWO).await;
-    world.processed(1).await;
-    world.topic.cancel_requested(order).await;
-    world.processed(2).await;
+    let running = harness.start(&harness.group).await;
+    harness.topic.captured(order, &TWO).await;
+    harness.processed(1).await;
+    harness.topic.cancel_requested(order).await;
+    harness.processed(2).await;
     running.stop().await;
-    assert_eq!(decisions(&world).await, [shipped(order)]);
-    assert_eq!(world.stock("SKU-1").await, (998, 2));
+    assert_eq!(decisions(&harness).await, [shipped(order)]);
+    assert_eq!(harness.stock("SKU-1").await, (998, 2));
 }
 
 #[tokio::test]
 async fn what_was_out_of_stock_is_refused_once_even_if_it_is_called_off_then() {
-    let world = World::create(&[("SKU-1", 1)]).await;
+    let harness = Harness::create(&[("SKU-1", 1)]).await;
     let order = Uuid::new_v4();
-    let running = world.start(&world.group).await;
-    world.topic.captured(order, &TWO).await;
-    world.processed(1).await;
-    world.topic.cancel_requested(order).await;
-    world.processed(2).await;
+    let running = harness.start(&harness.group).await;
+    harness.topic.captured(order, &TWO).await;
+    harness.processed(1).await;
+    harness.topic.cancel_requested(order).await;
+    harness.processed(2).await;
     running.stop().await;
     let announced = vec!["fulfilment.rejected 1 out_of_stock".to_owned()];
     let reason = Some("out_of_stock".to_owned());
     let rejected = (order, 1, "rejected".to_owned(), reason, announced);
-    assert_eq!(decisions(&world).await, [rejected]);
-    assert_eq!(world.stock("SKU-1").await, (1, 0));
+    assert_eq!(decisions(&harness).await, [rejected]);
+    assert_eq!(harness.stock("SKU-1").await, (1, 0));
 }
 
 #[tokio::test]
 async fn in_one_batch_too_the_first_word_counts() {
-    let world = World::create(&SHELF).await;
+    let harness = Harness::create(&SHELF).await;
     let mut expected = Vec::new();
     // All of it is there before anybody reads.
     for number in 0..20 {
         let order = Uuid::new_v4();
         if number % 2 == 0 {
-            world.topic.captured(order, &TWO).await;
-            world.topic.cancel_requested(order).await;
+            harness.topic.captured(order, &TWO).await;
+            harness.topic.cancel_requested(order).await;
             expected.push(shipped(order));
         } else {
-            world.topic.cancel_requested(order).await;
-            world.topic.captured(order, &TWO).await;
+            harness.topic.cancel_requested(order).await;
+            harness.topic.captured(order, &TWO).await;
             expected.push(cancelled(order));
         }
     }
-    let running = world.start(&world.group).await;
-    world.processed(40).await;
+    let running = harness.start(&harness.group).await;
+    harness.processed(40).await;
     running.stop().await;
     expected.sort_by_key(|decision| decision.0);
-    assert_eq!(decisions(&world).await, expected);
-    assert_eq!(world.stock("SKU-1").await, (980, 20));
+    assert_eq!(decisions(&harness).await, expected);
+    assert_eq!(harness.stock("SKU-1").await, (980, 20));
     // A transaction has one time: fewer times than messages mean that there were batches.
     let batches = "select count(distinct processed_at) from processed_messages";
-    assert!(world.count(batches).await < 20, "nothing shared a batch");
+    assert!(harness.count(batches).await < 20, "nothing shared a batch");
 }
 
 #[tokio::test]
 async fn everything_again_to_an_empty_ledger_changes_nothing() {
-    let world = World::create(&SHELF).await;
+    let harness = Harness::create(&SHELF).await;
     let (early, late, never) = (Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4());
-    world.topic.cancel_requested(early).await;
-    world.topic.captured(early, &TWO).await;
-    world.topic.captured(late, &TWO).await;
-    world.topic.cancel_requested(late).await;
-    world.topic.cancel_requested(never).await;
-    let running = world.start(&world.group).await;
-    world.processed(5).await;
+    harness.topic.cancel_requested(early).await;
+    harness.topic.captured(early, &TWO).await;
+    harness.topic.captured(late, &TWO).await;
+    harness.topic.cancel_requested(late).await;
+    harness.topic.cancel_requested(never).await;
+    let running = harness.start(&harness.group).await;
+    harness.processed(5).await;
     running.stop().await;
-    let before = decisions(&world).await;
+    let before = decisions(&harness).await;
     let mut expected = [cancelled(early), shipped(late), cancelled(never)];
     expected.sort_by_key(|decision| decision.0);
     assert_eq!(before, expected);
 
-    world.execute("delete from processed_messages").await;
+    harness.execute("delete from processed_messages").await;
     let other = format!("fulfilment-{}", Uuid::new_v4());
-    let running = world.start(&other).await;
-    world.processed(5).await;
+    let running = harness.start(&other).await;
+    harness.processed(5).await;
     running.stop().await;
-    assert_eq!(decisions(&world).await, before);
-    assert_eq!(world.stock("SKU-1").await, (998, 2));
+    assert_eq!(decisions(&harness).await, before);
+    assert_eq!(harness.stock("SKU-1").await, (998, 2));
 }
 
 #[tokio::test]
 async fn a_payment_under_a_later_attempt_of_a_refused_order_is_refused_as_well() {
-    let world = World::create(&SHELF).await;
+    let harness = Harness::create(&SHELF).await;
     let (apart, together) = (Uuid::new_v4(), Uuid::new_v4());
-    world.topic.cancel_requested(together).await;
-    world.topic.captured_by(together, 2, &TWO).await;
-    world.topic.cancel_requested(apart).await;
-    let running = world.start(&world.group).await;
-    world.processed(3).await;
-    world.topic.captured_by(apart, 2, &TWO).await;
-    world.processed(4).await;
+    harness.topic.cancel_requested(together).await;
+    harness.topic.captured_by(together, 2, &TWO).await;
+    harness.topic.cancel_requested(apart).await;
+    let running = harness.start(&harness.group).await;
+    harness.processed(3).await;
+    harness.topic.captured_by(apart, 2, &TWO).await;
+    harness.processed(4).await;
     running.stop().await;
     let refused_twice = |order| {
         let announced =
@@ -156,12 +156,12 @@ async fn a_payment_under_a_later_attempt_of_a_refused_order_is_refused_as_well()
     };
     let mut expected = [refused_twice(apart), refused_twice(together)];
     expected.sort_by_key(|decision| decision.0);
-    assert_eq!(decisions(&world).await, expected);
+    assert_eq!(decisions(&harness).await, expected);
 
     let other = format!("fulfilment-{}", Uuid::new_v4());
-    let running = world.start(&other).await;
-    world.processed(8).await;
+    let running = harness.start(&other).await;
+    harness.processed(8).await;
     running.stop().await;
-    assert_eq!(decisions(&world).await, expected);
-    assert_eq!(world.stock("SKU-1").await, (1_000, 0));
+    assert_eq!(decisions(&harness).await, expected);
+    assert_eq!(harness.stock("SKU-1").await, (1_000, 0));
 }

@@ -9,8 +9,8 @@
 
 mod atomicity;
 mod cancels;
+mod harness;
 mod outage;
 mod redelivery;
 mod stock;
 mod topic;
-mod world;

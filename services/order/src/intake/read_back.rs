@@ -19,7 +19,7 @@ pub(super) async fn look(
     error: &sqlx::Error,
 ) -> Vec<Option<Placement>> {
     if database::is_outcome_open(error) {
-        match database::within(READ_BACK_TIMEOUT, read(pool, orders)).await {
+        match database::with_timeout(READ_BACK_TIMEOUT, read(pool, orders)).await {
             Ok(found) => return found,
             Err(error) => tracing::warn!(%error, "what became of the orders is not known"),
         }

@@ -78,5 +78,5 @@ pub(super) fn seal<E: Event>(event: &E) -> Result<Envelope, Error> {
 
 /// Gives the work at the store up when it takes too long.
 pub(super) async fn bounded<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    database::within(database::STORE_TIMEOUT, work).await
+    database::with_timeout(database::STORE_TIMEOUT, work).await
 }

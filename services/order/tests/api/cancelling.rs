@@ -1,10 +1,10 @@
 //! `DELETE /orders/{id}`: the wish is recorded once, and only while it can still come true.
 
 use futures_util::future::join_all;
-use lab::wire::{Loss, Wire};
 use reqwest::Method;
 use serde_json::json;
 use sqlx::Connection as _;
+use testkit::fault_proxy::{FaultProxy, Loss};
 use uuid::Uuid;
 
 use crate::answer::Answer;
@@ -207,7 +207,7 @@ async fn a_wish_that_could_not_be_announced_is_not_recorded_either() {
 #[tokio::test]
 async fn a_commit_whose_answer_was_lost_is_found_by_the_retry() {
     let database_url = crate::service::migrated().await;
-    let wire = Wire::to(&database_url).await.unwrap();
+    let wire = FaultProxy::to(&database_url).await.unwrap();
     let service = Service::start_on(&wire.url, |_| ()).await;
     let id = service.order_in("placed").await;
     let _held = service.hold_maintenance().await;

@@ -1,7 +1,7 @@
 //! The connection goes while an order is being stored: what became of it is read back, never guessed.
 
-use lab::outages::FarStore;
-use lab::wire::Loss;
+use testkit::fault_proxy::Loss;
+use testkit::outages::FarStore;
 use uuid::Uuid;
 
 use crate::answer::Answer;

@@ -28,20 +28,9 @@ mod service;
 mod topic;
 mod unknown_formats;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Long enough for a busy machine; reached only by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-const POLL: Duration = Duration::from_millis(20);
 
-/// Polls until the step yields something.
-async fn eventually<T>(what: &str, mut step: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(result) = step().await {
-            return result;
-        }
-        assert!(Instant::now() < deadline, "it never came true: {what}");
-        tokio::time::sleep(POLL).await;
-    }
-}
+use testkit::polling::eventually_some as eventually;

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lab::outages::Outage;
-use lab::outages::table::{self, Row};
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use service_kit::database::STORE_TIMEOUT;
 use sqlx::Connection as _;
+use testkit::outages::Outage;
+use testkit::outages::table::{self, Row};
 use uuid::Uuid;
 
 use crate::answer::Answer;

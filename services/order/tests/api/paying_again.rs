@@ -2,9 +2,9 @@
 //! once.
 
 use futures_util::future::join_all;
-use lab::wire::{Loss, Wire};
 use reqwest::Method;
 use serde_json::{Value, json};
+use testkit::fault_proxy::{FaultProxy, Loss};
 use uuid::Uuid;
 
 use crate::service::{GLOBEX, KEY, Service, migrated, send};
@@ -303,7 +303,7 @@ async fn a_failure_stores_nothing_and_the_key_stays_free() {
 #[tokio::test]
 async fn a_commit_whose_answer_was_lost_is_replayed() {
     let database_url = migrated().await;
-    let wire = Wire::to(&database_url).await.unwrap();
+    let wire = FaultProxy::to(&database_url).await.unwrap();
     let service = Service::start_on(&wire.url, |_| ()).await;
     let id = service.order_in("declined").await;
     let _held = service.hold_maintenance().await;

@@ -1,8 +1,6 @@
 //! A running order service with a database of its own.
 
 use clap::Parser as _;
-use lab::outages::FarStore;
-use lab::postgres::database;
 use order::config::{Command, Config, Migration, Program};
 use order::startup::{Application, migrate};
 use reqwest::{Method, RequestBuilder};
@@ -10,6 +8,8 @@ use serde_json::{Value, json};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgPool, Postgres};
+use testkit::outages::FarStore;
+use testkit::postgres::database;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 

@@ -1,25 +1,24 @@
 //! A topic for one test, and what payment and fulfilment announce on it.
 
-use std::time::Duration;
+use std::ops::Deref;
 
 use events::{
     Envelope, Event, FulfilmentShipped, Origin, PaymentCaptured, PaymentDeclined, PaymentRefunded,
-    PaymentVoided, header,
+    PaymentVoided,
 };
 use money::Currency;
-use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{FutureProducer, FutureRecord};
+use testkit::TestTopic;
 use uuid::Uuid;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The test's own topic, and the events that this service consumes.
+pub(crate) struct Topic(TestTopic);
 
-pub(crate) struct Topic {
-    pub(crate) brokers: String,
-    pub(crate) name: String,
-    producer: FutureProducer,
+impl Deref for Topic {
+    type Target = TestTopic;
+
+    fn deref(&self) -> &TestTopic {
+        &self.0
+    }
 }
 
 /// What an event says, besides which order and attempt it is about.
@@ -34,46 +33,12 @@ pub(crate) enum Says {
 
 impl Topic {
     pub(crate) async fn create() -> Self {
-        let brokers = std::env::var("KAFKA_BROKERS").expect(
-            "KAFKA_BROKERS is not set: run scripts/test.sh, or `lab infra -- cargo test …`",
-        );
-        let name = format!("order-{}", Uuid::new_v4());
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", &brokers);
-        let admin: AdminClient<DefaultClientContext> = config.create().unwrap();
-        let new = NewTopic::new(&name, 1, TopicReplication::Fixed(1));
-        let options = AdminOptions::new().operation_timeout(Some(PATIENCE));
-        let created = admin.create_topics([&new], &options).await.unwrap();
-        created[0].as_ref().unwrap();
-        Self {
-            producer: config.create().unwrap(),
-            brokers,
-            name,
-        }
+        Self(TestTopic::create("order", 1).await)
     }
 
     /// Announces it as the relay of the service that says it does.
     pub(crate) async fn say(&self, order_id: Uuid, attempt: i32, what: Says) {
-        let event = seal(order_id, attempt, what);
-        let (id, key) = (event.id.to_string(), event.subject.to_string());
-        let (kind, time) = (event.event_type.as_str(), event.time.to_rfc3339());
-        let mut headers = OwnedHeaders::new();
-        for (key, value) in [
-            (header::ID, id.as_str()),
-            (header::TYPE, kind),
-            (header::SOURCE, &event.source),
-            (header::SUBJECT, &key),
-            (header::TIME, &time),
-            (header::CORRELATION_ID, &event.correlation_id),
-        ] {
-            let value = Some(value);
-            headers = headers.insert(Header { key, value });
-        }
-        let record = FutureRecord::to(&self.name)
-            .key(&key)
-            .headers(headers)
-            .payload(&event.payload);
-        self.producer.send(record, PATIENCE).await.unwrap();
+        self.publish(&seal(order_id, attempt, what)).await;
     }
 }
 

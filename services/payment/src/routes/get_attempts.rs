@@ -21,7 +21,7 @@ pub(super) async fn handle(
     order_id: Result<Path<Uuid>, PathRejection>,
 ) -> Result<Json<Body>, Error> {
     let Path(order_id) = order_id.map_err(|_| Error::NotFound)?;
-    database::within(STORE_TIMEOUT, async {
+    database::with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&services.pool).await?;
         let attempts = operator::attempts_of(&mut connection, order_id).await?;
         let refunds = operator::refunds_of(&mut connection, order_id).await?;

@@ -40,7 +40,7 @@ pub(super) async fn handle(
     };
     let limit = filter.limit.unwrap_or(ROWS_DEFAULT).clamp(1, ROWS_MAX);
     let limit = i64::from(limit);
-    database::within(STORE_TIMEOUT, async {
+    database::with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&services.pool).await?;
         let data = operator::open(&mut connection, status, limit).await?;
         let refunds = operator::open_refunds(&mut connection, status, limit).await?;

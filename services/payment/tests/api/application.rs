@@ -6,7 +6,7 @@ use payment::startup::Application;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 pub(crate) struct Running {
     pub(crate) port: u16,
@@ -15,11 +15,11 @@ pub(crate) struct Running {
 }
 
 /// The settings that these flags make, on top of what a test needs.
-pub(crate) fn config(world: &World, flags: &[&str]) -> Config {
-    let psp_url = world.psp.uri();
+pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
+    let psp_url = harness.psp.uri();
     let fixed = [
         ["--listen", "127.0.0.1:0"],
-        ["--database-url", &world.url],
+        ["--database-url", &harness.url],
         ["--kafka-brokers", "127.0.0.1:1"],
         ["--psp-url", &psp_url],
         ["--charger-poll-ms", "20"],
@@ -34,8 +34,8 @@ pub(crate) fn config(world: &World, flags: &[&str]) -> Config {
     }
 }
 
-pub(crate) async fn start(world: &World, flags: &[&str]) -> Running {
-    let application = Application::build(config(world, flags)).await.unwrap();
+pub(crate) async fn start(harness: &Harness, flags: &[&str]) -> Running {
+    let application = Application::build(config(harness, flags)).await.unwrap();
     let shutdown = CancellationToken::new();
     Running {
         port: application.port().unwrap(),

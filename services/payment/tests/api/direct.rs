@@ -9,25 +9,25 @@ mod waits;
 
 use std::time::Duration;
 
-use crate::world::{LONG, World};
+use crate::harness::{Harness, LONG};
 
 /// For callers that are told at once that it takes longer.
 const NO_WAIT: Duration = Duration::ZERO;
 
 /// One round of the charger and the recorder. Returns how many payments it settled.
-async fn charge_what_is_due(world: &World) -> usize {
-    let answers = world.stepper(LONG).call().await;
-    world.record(&answers).await.unwrap()
+async fn charge_what_is_due(harness: &Harness) -> usize {
+    let answers = harness.stepper(LONG).call().await;
+    harness.record(&answers).await.unwrap()
 }
 
 /// How many keys, payments, completed keys and events there are.
-pub(crate) async fn stored(world: &World) -> [i64; 4] {
+pub(crate) async fn stored(harness: &Harness) -> [i64; 4] {
     [
-        world.count("select count(*) from idempotency_keys").await,
-        world.count("select count(*) from payments").await,
-        world
+        harness.count("select count(*) from idempotency_keys").await,
+        harness.count("select count(*) from payments").await,
+        harness
             .count("select count(response_version) from idempotency_keys")
             .await,
-        world.count("select count(*) from outbox").await,
+        harness.count("select count(*) from outbox").await,
     ]
 }

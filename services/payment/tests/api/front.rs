@@ -1,4 +1,4 @@
-//! The API over a world with nobody charging behind it, so that what comes after the commit can be
+//! The API over a harness with nobody charging behind it, so that what comes after the commit can be
 //! stepped; and its callers, who can also be those of a whole service.
 
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
+use crate::harness::Harness;
 use crate::reconciling::reconciler;
-use crate::world::World;
 
 pub(crate) const ACME: &str = "demo-key-acme";
 pub(crate) const GLOBEX: &str = "demo-key-globex";
@@ -44,17 +44,17 @@ pub(crate) struct Caller {
 
 impl Front {
     /// Its callers wait this long.
-    pub(crate) async fn open(world: &World, wait: Duration) -> Self {
-        Self::open_over(world, world.pool.clone(), wait, POLL_DEFAULT).await
+    pub(crate) async fn open(harness: &Harness, wait: Duration) -> Self {
+        Self::open_over(harness, harness.pool.clone(), wait, POLL_DEFAULT).await
     }
 
     /// Its callers wait until they are woken.
-    pub(crate) async fn open_without_poll(world: &World) -> Self {
-        Self::open_over(world, world.pool.clone(), NEVER, NEVER).await
+    pub(crate) async fn open_without_poll(harness: &Harness) -> Self {
+        Self::open_over(harness, harness.pool.clone(), NEVER, NEVER).await
     }
 
     pub(crate) async fn open_over(
-        world: &World,
+        harness: &Harness,
         pool: PgPool,
         wait: Duration,
         poll: Duration,
@@ -62,7 +62,7 @@ impl Front {
         let (waiting, shutdown) = (Waiting::default(), CancellationToken::new());
         let services = Services {
             pool: pool.clone(),
-            reconciler: reconciler(world, Duration::ZERO),
+            reconciler: reconciler(harness, Duration::ZERO),
             authenticator: Authenticator::new(pool.clone()),
             desk: Desk {
                 pool: pool.clone(),

@@ -3,76 +3,76 @@ use std::time::{Duration, Instant};
 use reqwest::StatusCode;
 
 use crate::application::start;
+use crate::harness::{Harness, eventually};
 use crate::provider::{call_count, captures, captures_slowly};
-use crate::world::{World, eventually};
 
 const CAPTURED: &str = "select count(*) from payments where status = 'captured'";
 
 #[tokio::test]
 async fn calls_are_made_at_once_up_to_the_limit_and_not_above() {
-    let world = World::create().await;
-    captures_slowly(&world.psp, Duration::from_secs(1)).await;
+    let harness = Harness::create().await;
+    captures_slowly(&harness.psp, Duration::from_secs(1)).await;
     for _ in 0..12 {
-        world.open_new().await;
+        harness.open_new().await;
     }
-    let running = start(&world, &["--psp-in-flight-max", "5"]).await;
+    let running = start(&harness, &["--psp-in-flight-max", "5"]).await;
     let started = Instant::now();
     eventually("as many calls as allowed are out", async || {
-        call_count(&world.psp).await == 5
+        call_count(&harness.psp).await == 5
     })
     .await;
     // The first of them is answered after a second.
     while started.elapsed() < Duration::from_millis(700) {
-        assert!(call_count(&world.psp).await <= 5, "above the limit");
+        assert!(call_count(&harness.psp).await <= 5, "above the limit");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     eventually("all are captured", async || {
-        world.count(CAPTURED).await == 12
+        harness.count(CAPTURED).await == 12
     })
     .await;
-    assert_eq!(call_count(&world.psp).await, 12);
+    assert_eq!(call_count(&harness.psp).await, 12);
     running.shutdown.cancel();
 }
 
 #[tokio::test]
 async fn no_transaction_is_open_while_the_provider_thinks() {
-    let world = World::create().await;
-    captures_slowly(&world.psp, Duration::from_secs(1)).await;
+    let harness = Harness::create().await;
+    captures_slowly(&harness.psp, Duration::from_secs(1)).await;
     for _ in 0..10 {
-        world.open_new().await;
+        harness.open_new().await;
     }
-    let running = start(&world, &[]).await;
+    let running = start(&harness, &[]).await;
     eventually("the calls are out", async || {
-        call_count(&world.psp).await == 10
+        call_count(&harness.psp).await == 10
     })
     .await;
     // The reaper begins with transactions of its own: the outbox's first partitions.
     let partitions = "select count(*) from pg_inherits where inhparent = 'outbox'::regclass";
     eventually("the reaper has been", async || {
-        world.count(partitions).await == 4
+        harness.count(partitions).await == 4
     })
     .await;
     let open = "select count(*) from pg_stat_activity
                 where datname = current_database() and state like 'idle in transaction%'";
     let started = Instant::now();
     while started.elapsed() < Duration::from_millis(500) {
-        assert_eq!(world.count(open).await, 0);
+        assert_eq!(harness.count(open).await, 0);
     }
-    assert_eq!(world.count(CAPTURED).await, 0, "they are still out");
+    assert_eq!(harness.count(CAPTURED).await, 0, "they are still out");
     running.shutdown.cancel();
 }
 
 #[tokio::test]
 async fn a_slow_provider_leaves_the_database_pool_to_others() {
-    let world = World::create().await;
-    captures_slowly(&world.psp, Duration::from_secs(2)).await;
+    let harness = Harness::create().await;
+    captures_slowly(&harness.psp, Duration::from_secs(2)).await;
     for _ in 0..40 {
-        world.open_new().await;
+        harness.open_new().await;
     }
     // A connection for each call would need twenty times as many.
-    let running = start(&world, &["--database-connections-max", "2"]).await;
+    let running = start(&harness, &["--database-connections-max", "2"]).await;
     eventually("all calls are out", async || {
-        call_count(&world.psp).await == 40
+        call_count(&harness.psp).await == 40
     })
     .await;
     let url = format!("http://127.0.0.1:{}/readyz", running.port);
@@ -83,27 +83,27 @@ async fn a_slow_provider_leaves_the_database_pool_to_others() {
         assert!(started.elapsed() < Duration::from_millis(500));
     }
     eventually("all are captured", async || {
-        world.count(CAPTURED).await == 40
+        harness.count(CAPTURED).await == 40
     })
     .await;
-    assert_eq!(call_count(&world.psp).await, 40);
+    assert_eq!(call_count(&harness.psp).await, 40);
     running.shutdown.cancel();
 }
 
 #[tokio::test]
 async fn the_service_goes_on_asking_until_the_provider_answers() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let failure = wiremock::ResponseTemplate::new(503);
-    crate::provider::first_answers(&world.psp, 4, failure).await;
-    captures(&world.psp).await;
-    let order = world.open_new().await;
-    let running = start(&world, &[]).await;
+    crate::provider::first_answers(&harness.psp, 4, failure).await;
+    captures(&harness.psp).await;
+    let order = harness.open_new().await;
+    let running = start(&harness, &[]).await;
     eventually("it is captured", async || {
-        world.payment(order, 1).await.status == "captured"
+        harness.payment(order, 1).await.status == "captured"
     })
     .await;
-    assert_eq!(world.payment(order, 1).await.tries, 5);
+    assert_eq!(harness.payment(order, 1).await.tries, 5);
     let call = crate::provider::expected_call(order, 1);
-    assert_eq!(crate::provider::calls(&world.psp).await, vec![call; 5]);
+    assert_eq!(crate::provider::calls(&harness.psp).await, vec![call; 5]);
     running.shutdown.cancel();
 }

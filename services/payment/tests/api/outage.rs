@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use lab::outages::table::{self, Row};
-use lab::outages::{FarStore, Outage};
 use payment::startup::Application;
 use reqwest::Method;
 use service_kit::database::STORE_TIMEOUT;
 use sqlx::Connection as _;
+use testkit::outages::table::{self, Row};
+use testkit::outages::{FarStore, Outage};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
@@ -21,9 +21,9 @@ use self::call::{Call, Subjects, bounded};
 use crate::application::config;
 use crate::direct::stored;
 use crate::front::{Answer, Caller, Front, GLOBEX, charge, send};
+use crate::harness::{Harness, eventually};
 use crate::provider::{asked, captures};
 use crate::reconciling::books_hold;
-use crate::world::{World, eventually};
 
 const HEADING: &str = "Payment service";
 const NO_DATABASE: &str = "postgres://nobody@127.0.0.1:1/none";
@@ -44,8 +44,8 @@ fn rows() -> Vec<Row> {
 
 #[tokio::test]
 async fn the_table_has_a_row_for_every_endpoint_and_no_other() {
-    let world = World::create().await;
-    let front = Front::open(&world, Duration::ZERO).await;
+    let harness = Harness::create().await;
+    let front = Front::open(&harness, Duration::ZERO).await;
     let document = front.caller.get("/openapi.json").await.expect(200).json();
     let mut endpoints = table::described(&document).unwrap();
     endpoints.extend(table::of_every_service());
@@ -79,7 +79,7 @@ async fn while_the_store_has_no_connection_left_every_row_holds() {
 
 async fn every_row_holds(outage: Outage) {
     let scene = Scene::set().await;
-    let (world, store, caller) = (&scene.world, &scene.store, &scene.caller);
+    let (harness, store, caller) = (&scene.harness, &scene.store, &scene.caller);
     let call = |row: Row| (row, Call::of(caller, row.endpoint, scene.subjects));
     let calls: Vec<(Row, Call)> = rows().into_iter().map(call).collect();
     let before = scene.effects().await;
@@ -109,7 +109,7 @@ async fn every_row_holds(outage: Outage) {
     }
     scene.all_connections_serve().await;
     // The one before, and one for the one key, however often it was asked for.
-    let charges = asked(&world.psp, "POST", "/v1/charges").await;
+    let charges = asked(&harness.psp, "POST", "/v1/charges").await;
     assert_eq!(charges.len(), 2, "{charges:?}");
     let after = scene.effects().await;
     assert_eq!(after.stored, [2, 2, 2, 0]);
@@ -118,13 +118,13 @@ async fn every_row_holds(outage: Outage) {
 
 #[tokio::test]
 async fn a_service_that_never_had_a_store_fails_soon_is_alive_and_not_ready() {
-    let world = World::create().await;
-    captures(&world.psp).await;
-    let (caller, _stop) = start_on(&world, NO_DATABASE).await;
+    let harness = Harness::create().await;
+    captures(&harness.psp).await;
+    let (caller, _stop) = start_on(&harness, NO_DATABASE).await;
     let calls = rows().into_iter();
     let calls = calls.map(|row| (row.away, Call::of(&caller, row.endpoint, Subjects::none())));
     join_all(calls.map(async |(away, call)| expect_away(&call.answer().await, away))).await;
-    assert!(asked(&world.psp, "POST", "/v1/charges").await.is_empty());
+    assert!(asked(&harness.psp, "POST", "/v1/charges").await.is_empty());
 }
 
 #[track_caller]
@@ -138,7 +138,7 @@ fn expect_away(answer: &Answer, status: u16) {
 
 /// A whole service at the end of a wire, with something for every row to be about.
 struct Scene {
-    world: World,
+    harness: Harness,
     store: FarStore,
     caller: Caller,
     subjects: Subjects,
@@ -156,19 +156,19 @@ struct Effects {
 
 impl Scene {
     async fn set() -> Self {
-        let world = World::create().await;
-        captures(&world.psp).await;
-        books_hold(&world, Vec::new()).await;
-        let store = FarStore::before(world.url.clone()).await.unwrap();
-        let (caller, stop) = start_on(&world, &store.wire.url).await;
+        let harness = Harness::create().await;
+        captures(&harness.psp).await;
+        books_hold(&harness, Vec::new()).await;
+        let store = FarStore::before(harness.url.clone()).await.unwrap();
+        let (caller, stop) = start_on(&harness, &store.wire.url).await;
         let payment = caller.post("k-0", &charge()).await.expect(201).payment_id();
         let subjects = Subjects {
             payment,
-            kept: park(&world).await,
-            discarded: park(&world).await,
+            kept: park(&harness).await,
+            discarded: park(&harness).await,
         };
         Self {
-            world,
+            harness,
             store,
             caller,
             subjects,
@@ -180,10 +180,10 @@ impl Scene {
         let parked = "select count(*) from parked_messages";
         let reports = "select count(*) from reconciliations";
         Effects {
-            stored: stored(&self.world).await,
-            parked: self.world.count(parked).await,
-            reports: self.world.count(reports).await,
-            calls: self.world.psp.received_requests().await.unwrap().len(),
+            stored: stored(&self.harness).await,
+            parked: self.harness.count(parked).await,
+            reports: self.harness.count(reports).await,
+            calls: self.harness.psp.received_requests().await.unwrap().len(),
         }
     }
 
@@ -192,7 +192,7 @@ impl Scene {
     async fn all_connections_serve(&self) {
         let path = format!("/payments/{}", self.subjects.payment);
         let read = || join_all((0..2 * CONNECTIONS_MAX).map(|_| self.caller.get(&path)));
-        let mut outside = self.world.pool.acquire().await.unwrap();
+        let mut outside = self.harness.pool.acquire().await.unwrap();
         let mut held = outside.begin().await.unwrap();
         let lock = "lock table payments in access exclusive mode";
         sqlx::raw_sql(lock).execute(&mut *held).await.unwrap();
@@ -220,9 +220,9 @@ impl Scene {
     }
 }
 
-async fn start_on(world: &World, database_url: &str) -> (Caller, DropGuard) {
+async fn start_on(harness: &Harness, database_url: &str) -> (Caller, DropGuard) {
     // The reaper goes round all the time, so that it too is at the store when that goes away.
-    let mut config = config(world, &["--reaper-interval-ms", "20"]);
+    let mut config = config(harness, &["--reaper-interval-ms", "20"]);
     config.database.database_url = database_url.to_owned();
     config.database.database_connections_max = CONNECTIONS_MAX;
     let application = Application::build(config).await.unwrap();
@@ -233,11 +233,11 @@ async fn start_on(world: &World, database_url: &str) -> (Caller, DropGuard) {
 }
 
 /// Parks a message without a type, which is beyond any handler.
-async fn park(world: &World) -> i64 {
+async fn park(harness: &Harness) -> i64 {
     let park = "insert into parked_messages
                     (consumer_group, identity, header_names, header_values, kafka_partition,
                      kafka_offset, culprit, cause, tries)
                 values ('payment', $1, '{}', '{}', 0, 0, true, 'unreadable', 1) returning id";
     let parked = sqlx::query_scalar(park).bind(Uuid::new_v4());
-    parked.fetch_one(&world.pool).await.unwrap()
+    parked.fetch_one(&harness.pool).await.unwrap()
 }

@@ -14,16 +14,16 @@ use uuid::Uuid;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, Request, ResponseTemplate};
 
+use crate::harness::{Harness, LONG};
 use crate::provider::{asked, captures, refunds};
 use crate::refusals::refuse;
-use crate::world::{LONG, World};
 
 pub(crate) const ALL: Trigger = Trigger::Operator { all: true };
 
-pub(crate) fn reconciler(world: &World, grace: Duration) -> Reconciler {
+pub(crate) fn reconciler(harness: &Harness, grace: Duration) -> Reconciler {
     Reconciler {
-        pool: world.pool.clone(),
-        psp: psp::Client::new(&world.psp.uri(), Duration::from_secs(5)).unwrap(),
+        pool: harness.pool.clone(),
+        psp: psp::Client::new(&harness.psp.uri(), Duration::from_secs(5)).unwrap(),
         interval: Duration::ZERO,
         grace,
         unheard_grace: Duration::ZERO,
@@ -34,8 +34,8 @@ pub(crate) fn reconciler(world: &World, grace: Duration) -> Reconciler {
     }
 }
 
-async fn sweep(world: &World) -> Report {
-    let swept = reconciler(world, Duration::ZERO).sweep(ALL).await;
+async fn sweep(harness: &Harness) -> Report {
+    let swept = reconciler(harness, Duration::ZERO).sweep(ALL).await;
     swept.unwrap()
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn charge(id: Uuid, order: Uuid, key: String) -> Value {
 }
 
 /// The books hold these charges, given out two to a page.
-pub(crate) async fn books_hold(world: &World, mut charges: Vec<Value>) {
+pub(crate) async fn books_hold(harness: &Harness, mut charges: Vec<Value>) {
     charges.sort_by_key(|charge| charge["id"].as_str().unwrap().to_owned());
     let page = move |request: &Request| {
         let mut query = request.url.query_pairs();
@@ -60,7 +60,7 @@ pub(crate) async fn books_hold(world: &World, mut charges: Vec<Value>) {
         ResponseTemplate::new(200).set_body_json(json!({ "data": data, "next": next }))
     };
     let ledger = Mock::given(method("GET")).and(path("/v1/ledger"));
-    ledger.respond_with(page).mount(&world.psp).await;
+    ledger.respond_with(page).mount(&harness.psp).await;
 }
 
 fn kinds(report: &Report) -> Vec<(String, String)> {
@@ -79,90 +79,94 @@ fn pair(kind: &str, action: &str) -> (String, String) {
 
 #[tokio::test]
 async fn books_that_agree_are_left_alone_over_all_pages() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let mut charges = Vec::new();
     for _ in 0..5 {
-        let (order, id) = (world.open_new().await, Uuid::now_v7());
+        let (order, id) = (harness.open_new().await, Uuid::now_v7());
         charges.push(charge(id, order, format!("pay:{order}:1")));
-        settle(&world, order, &id.to_string()).await;
+        settle(&harness, order, &id.to_string()).await;
     }
-    books_hold(&world, charges).await;
-    let report = sweep(&world).await;
+    books_hold(&harness, charges).await;
+    let report = sweep(&harness).await;
     assert_eq!((report.pages, report.charges, report.attempts), (3, 5, 5));
     assert_eq!((report.differing, report.settled), (0, 0));
     assert!(report.finished_at.is_some());
 }
 
 /// As if the attempt had been captured with this charge.
-async fn settle(world: &World, order: Uuid, charge_id: &str) {
+async fn settle(harness: &Harness, order: Uuid, charge_id: &str) {
     sqlx::query("update payments set status = 'captured', charge_id = $2 where order_id = $1")
         .bind(order)
         .bind(charge_id)
-        .execute(&world.pool)
+        .execute(&harness.pool)
         .await
         .unwrap();
 }
 
 #[tokio::test]
 async fn an_attempt_that_does_not_know_of_its_charge_is_settled_once() {
-    let world = World::create().await;
-    let (order, id) = (world.open_new().await, Uuid::now_v7());
-    books_hold(&world, vec![charge(id, order, format!("pay:{order}:1"))]).await;
-    let report = sweep(&world).await;
+    let harness = Harness::create().await;
+    let (order, id) = (harness.open_new().await, Uuid::now_v7());
+    books_hold(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
+    let report = sweep(&harness).await;
     assert_eq!(report.settled, 1);
     assert_eq!(kinds(&report), [pair("outcome_unknown", "settled")]);
-    let payment = world.payment(order, 1).await;
+    let payment = harness.payment(order, 1).await;
     assert_eq!(payment.status, "captured");
     assert_eq!(payment.charge_id, Some(id.to_string()));
-    assert_eq!(world.events(order).await.len(), 1);
+    assert_eq!(harness.events(order).await.len(), 1);
 
-    let again = sweep(&world).await;
+    let again = sweep(&harness).await;
     assert_eq!((again.settled, again.differing), (0, 0));
-    assert_eq!(world.events(order).await.len(), 1);
+    assert_eq!(harness.events(order).await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_charger_that_answers_after_the_reconciler_changes_nothing() {
-    let world = World::create().await;
-    captures(&world.psp).await;
-    let order = world.open_new().await;
-    let late = world.stepper(LONG).call().await;
+    let harness = Harness::create().await;
+    captures(&harness.psp).await;
+    let order = harness.open_new().await;
+    let late = harness.stepper(LONG).call().await;
     let id = Uuid::now_v7();
-    books_hold(&world, vec![charge(id, order, format!("pay:{order}:1"))]).await;
-    assert_eq!(sweep(&world).await.settled, 1);
-    assert_eq!(world.record(&late).await.unwrap(), 0);
-    assert_eq!(world.events(order).await.len(), 1);
+    books_hold(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
+    assert_eq!(sweep(&harness).await.settled, 1);
+    assert_eq!(harness.record(&late).await.unwrap(), 0);
+    assert_eq!(harness.events(order).await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_refused_attempt_that_was_charged_after_all_is_settled_and_refunded() {
-    let world = World::create().await;
-    refunds(&world.psp).await;
-    let order = world.open_new().await;
+    let harness = Harness::create().await;
+    refunds(&harness.psp).await;
+    let order = harness.open_new().await;
     // Sent once, with nothing mounted to answer; then refused.
-    let unknown = world.stepper(LONG).call().await;
-    world.record(&unknown).await.unwrap();
-    refuse(&world, order, 1).await;
+    let unknown = harness.stepper(LONG).call().await;
+    harness.record(&unknown).await.unwrap();
+    refuse(&harness, order, 1).await;
     let id = Uuid::now_v7();
-    books_hold(&world, vec![charge(id, order, format!("pay:{order}:1"))]).await;
-    let report = sweep(&world).await;
+    books_hold(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
+    let report = sweep(&harness).await;
     assert_eq!((report.settled, report.refunds_opened), (1, 1));
-    let answers = world.stepper(LONG).call().await;
-    assert_eq!(world.record(&answers).await.unwrap(), 1);
-    assert_eq!(world.events(order).await.len(), 2, "captured and refunded");
+    let answers = harness.stepper(LONG).call().await;
+    assert_eq!(harness.record(&answers).await.unwrap(), 1);
+    assert_eq!(
+        harness.events(order).await.len(),
+        2,
+        "captured and refunded"
+    );
 }
 
 #[tokio::test]
 async fn charges_that_no_attempt_owns_go_back_once_each() {
-    let world = World::create().await;
-    refunds(&world.psp).await;
+    let harness = Harness::create().await;
+    refunds(&harness.psp).await;
     let ids = [(); 4].map(|()| Uuid::now_v7());
-    let (captured, voided) = (world.open_new().await, world.open_new().await);
-    settle(&world, captured, &ids[0].to_string()).await;
-    refuse(&world, voided, 1).await;
+    let (captured, voided) = (harness.open_new().await, harness.open_new().await);
+    settle(&harness, captured, &ids[0].to_string()).await;
+    refuse(&harness, voided, 1).await;
     let stranger = Uuid::new_v4();
     books_hold(
-        &world,
+        &harness,
         vec![
             charge(ids[0], captured, format!("pay:{captured}:1")),
             // The provider forgot the key and charged again.
@@ -172,25 +176,28 @@ async fn charges_that_no_attempt_owns_go_back_once_each() {
         ],
     )
     .await;
-    let report = sweep(&world).await;
+    let report = sweep(&harness).await;
     assert_eq!(report.refunds_opened, 3);
     let orphan = pair("orphan_charge", "refund opened");
     assert_eq!(kinds(&report), vec![orphan; 3]);
-    let answers = world.stepper(LONG).call().await;
-    assert_eq!(world.record(&answers).await.unwrap(), 3);
-    assert_eq!(asked(&world.psp, "POST", "/v1/refunds").await.len(), 3);
+    let answers = harness.stepper(LONG).call().await;
+    assert_eq!(harness.record(&answers).await.unwrap(), 3);
+    assert_eq!(asked(&harness.psp, "POST", "/v1/refunds").await.len(), 3);
 
-    assert_eq!(sweep(&world).await.refunds_opened, 0);
-    assert_eq!(world.payment(captured, 1).await.status, "captured");
-    assert!(world.events(captured).await.is_empty(), "no order changes");
+    assert_eq!(sweep(&harness).await.refunds_opened, 0);
+    assert_eq!(harness.payment(captured, 1).await.status, "captured");
+    assert!(
+        harness.events(captured).await.is_empty(),
+        "no order changes"
+    );
 }
 
 #[tokio::test]
 async fn a_charge_whose_attempt_may_still_come_is_waited_for_and_a_foreign_one_is_left_alone() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let [ours, foreign] = [(); 2].map(|()| Uuid::new_v4());
     books_hold(
-        &world,
+        &harness,
         vec![
             charge(Uuid::now_v7(), ours, format!("pay:{ours}:1")),
             charge(Uuid::now_v7(), foreign, "made-by-hand".to_owned()),
@@ -199,7 +206,7 @@ async fn a_charge_whose_attempt_may_still_come_is_waited_for_and_a_foreign_one_i
     .await;
     let patient = Reconciler {
         unheard_grace: Duration::from_secs(60),
-        ..reconciler(&world, Duration::ZERO)
+        ..reconciler(&harness, Duration::ZERO)
     };
     let report = patient.sweep(ALL).await.unwrap();
     let expected = [
@@ -212,15 +219,15 @@ async fn a_charge_whose_attempt_may_still_come_is_waited_for_and_a_foreign_one_i
 
 #[tokio::test]
 async fn what_cannot_be_mended_is_flagged() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let ids = [(); 3].map(|()| Uuid::now_v7());
     let orders = [
-        world.open_new().await,
-        world.open_new().await,
-        world.open_new().await,
+        harness.open_new().await,
+        harness.open_new().await,
+        harness.open_new().await,
     ];
     for (order, id) in orders.iter().zip(ids) {
-        settle(&world, *order, &id.to_string()).await;
+        settle(&harness, *order, &id.to_string()).await;
     }
     let mut amount = charge(ids[0], orders[0], format!("pay:{}:1", orders[0]));
     amount["amount"] = json!(4_999);
@@ -228,8 +235,8 @@ async fn what_cannot_be_mended_is_flagged() {
     refunded["refunds"] =
         json!([{ "id": "re", "idempotency_key": "by-hand", "amount": 5_000, "created_at": "" }]);
     // The third is missing.
-    books_hold(&world, vec![amount, refunded]).await;
-    let report = sweep(&world).await;
+    books_hold(&harness, vec![amount, refunded]).await;
+    let report = sweep(&harness).await;
     let expected = [
         pair("amount_mismatch", "flagged"),
         pair("charge_not_in_books", "flagged"),
@@ -242,43 +249,43 @@ async fn what_cannot_be_mended_is_flagged() {
 
 #[tokio::test]
 async fn a_refund_that_the_books_have_is_settled() {
-    let world = World::create().await;
-    let (order, id) = (world.open_new().await, Uuid::now_v7());
-    settle(&world, order, &id.to_string()).await;
-    refuse(&world, order, 1).await;
+    let harness = Harness::create().await;
+    let (order, id) = (harness.open_new().await, Uuid::now_v7());
+    settle(&harness, order, &id.to_string()).await;
+    refuse(&harness, order, 1).await;
     let mut charge = charge(id, order, format!("pay:{order}:1"));
     let key = format!("refund:{order}:1");
     charge["refunds"] = json!([{ "id": "re_1", "idempotency_key": key, "amount": 5_000 }]);
-    books_hold(&world, vec![charge]).await;
-    let report = sweep(&world).await;
+    books_hold(&harness, vec![charge]).await;
+    let report = sweep(&harness).await;
     assert_eq!(report.refunds_settled, 1);
-    let events = world.events(order).await;
+    let events = harness.events(order).await;
     assert_eq!(events.len(), 1);
     assert_eq!(events[0].0, "payment.refunded");
-    assert_eq!(sweep(&world).await.differing, 0);
+    assert_eq!(sweep(&harness).await.differing, 0);
 }
 
 #[tokio::test]
 async fn what_is_young_is_left_to_those_who_are_at_it() {
-    let world = World::create().await;
-    let (order, id) = (world.open_new().await, Uuid::now_v7());
+    let harness = Harness::create().await;
+    let (order, id) = (harness.open_new().await, Uuid::now_v7());
     let stranger = Uuid::new_v4();
     let orphan = charge(Uuid::now_v7(), stranger, "by-hand".to_owned());
     let young = charge(id, order, format!("pay:{order}:1"));
-    books_hold(&world, vec![young, orphan]).await;
-    let patient = reconciler(&world, Duration::from_secs(60));
+    books_hold(&harness, vec![young, orphan]).await;
+    let patient = reconciler(&harness, Duration::from_secs(60));
     let report = patient.sweep(ALL).await.unwrap();
     assert_eq!((report.young, report.settled), (2, 0));
     assert_eq!(report.differing, 0);
-    assert_eq!(world.payment(order, 1).await.status, "pending");
+    assert_eq!(harness.payment(order, 1).await.status, "pending");
 }
 
 #[tokio::test]
 async fn a_sweep_that_broke_off_is_done_again_by_the_next() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let mut charges = Vec::new();
     for _ in 0..3 {
-        let order = world.open_new().await;
+        let order = harness.open_new().await;
         charges.push(charge(Uuid::now_v7(), order, format!("pay:{order}:1")));
     }
     // The first page is read, the second is not.
@@ -286,37 +293,37 @@ async fn a_sweep_that_broke_off_is_done_again_by_the_next() {
     let ledger = || Mock::given(method("GET")).and(path("/v1/ledger"));
     let first = ResponseTemplate::new(200).set_body_json(page);
     let first = ledger().respond_with(first).up_to_n_times(1);
-    first.mount(&world.psp).await;
+    first.mount(&harness.psp).await;
     let down = ledger().respond_with(ResponseTemplate::new(503));
-    down.up_to_n_times(1).mount(&world.psp).await;
-    let broken = reconciler(&world, Duration::ZERO).sweep(ALL).await;
+    down.up_to_n_times(1).mount(&harness.psp).await;
+    let broken = reconciler(&harness, Duration::ZERO).sweep(ALL).await;
     assert!(matches!(broken, Err(Error::Failed(_))), "{broken:?}");
     let captured = "select count(*) from payments where status = 'captured'";
-    assert_eq!(world.count(captured).await, 1, "the page that was read");
+    assert_eq!(harness.count(captured).await, 1, "the page that was read");
 
-    books_hold(&world, charges).await;
-    let report = sweep(&world).await;
+    books_hold(&harness, charges).await;
+    let report = sweep(&harness).await;
     assert_eq!(report.settled, 2);
-    assert_eq!(world.count(captured).await, 3);
-    assert_eq!(world.count("select count(*) from outbox").await, 3);
+    assert_eq!(harness.count(captured).await, 3);
+    assert_eq!(harness.count("select count(*) from outbox").await, 3);
     let interrupted = "select count(*) from reconciliations where finished_at is null";
-    assert_eq!(world.count(interrupted).await, 1);
+    assert_eq!(harness.count(interrupted).await, 1);
 }
 
 #[tokio::test]
 async fn two_sweeps_at_once_are_one() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let slow = ResponseTemplate::new(200)
         .set_body_json(json!({ "data": [], "next": null }))
         .set_delay(Duration::from_millis(500));
     let ledger = Mock::given(method("GET")).and(path("/v1/ledger"));
-    ledger.respond_with(slow).mount(&world.psp).await;
+    ledger.respond_with(slow).mount(&harness.psp).await;
     let (one, two) = (
-        reconciler(&world, Duration::ZERO),
-        reconciler(&world, Duration::ZERO),
+        reconciler(&harness, Duration::ZERO),
+        reconciler(&harness, Duration::ZERO),
     );
     let (one, two) = tokio::join!(one.sweep(ALL), two.sweep(ALL));
     let busy = |swept: &Result<_, Error>| matches!(swept, Err(Error::Busy));
     assert!(busy(&one) != busy(&two), "{one:?} {two:?}");
-    sweep(&world).await;
+    sweep(&harness).await;
 }

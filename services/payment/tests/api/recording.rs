@@ -1,60 +1,64 @@
+use crate::harness::{Harness, LONG};
 use crate::provider::captures;
-use crate::world::{LONG, World};
 
 #[tokio::test]
 async fn an_answer_that_cannot_be_recorded_takes_no_other_along() {
-    let world = World::create().await;
-    captures(&world.psp).await;
-    let broken = world.open_new().await;
+    let harness = Harness::create().await;
+    captures(&harness.psp).await;
+    let broken = harness.open_new().await;
     // Its event cannot be written.
-    world.execute("update payments set lines = '7'").await;
+    harness.execute("update payments set lines = '7'").await;
     let mut others = Vec::new();
     for _ in 0..3 {
-        others.push(world.open_new().await);
+        others.push(harness.open_new().await);
     }
-    let mut stepper = world.stepper(LONG);
+    let mut stepper = harness.stepper(LONG);
     let answers = stepper.call().await;
     assert_eq!(answers.len(), 4);
-    world.record(&answers).await.unwrap_err();
+    harness.record(&answers).await.unwrap_err();
     drop(answers);
 
     // The recorder itself finds the same batch in its channel.
-    world.pass_time().await;
+    harness.pass_time().await;
     assert_eq!(stepper.lease().await, 4);
     stepper.all_answered(4).await;
-    world.recorder(stepper.into_answers()).run().await.unwrap();
+    harness
+        .recorder(stepper.into_answers())
+        .run()
+        .await
+        .unwrap();
     for order in others {
-        assert_eq!(world.payment(order, 1).await.status, "captured");
-        assert_eq!(world.events(order).await.len(), 1);
+        assert_eq!(harness.payment(order, 1).await.status, "captured");
+        assert_eq!(harness.events(order).await.len(), 1);
     }
-    assert_eq!(world.payment(broken, 1).await.status, "unknown");
-    assert!(world.events(broken).await.is_empty());
+    assert_eq!(harness.payment(broken, 1).await.status, "unknown");
+    assert!(harness.events(broken).await.is_empty());
 }
 
 #[tokio::test]
 async fn a_second_attempt_beside_one_that_may_take_money_is_refused_by_the_table() {
-    let world = World::create().await;
-    captures(&world.psp).await;
-    let order = world.open_new().await;
+    let harness = Harness::create().await;
+    captures(&harness.psp).await;
+    let order = harness.open_new().await;
     for status in ["pending", "captured"] {
-        assert_eq!(world.payment(order, 1).await.status, status);
-        let error = world.try_open(order, 2).await.unwrap_err();
+        assert_eq!(harness.payment(order, 1).await.status, status);
+        let error = harness.try_open(order, 2).await.unwrap_err();
         assert!(error.to_string().contains("payments_one_live"), "{error}");
-        let answers = world.stepper(LONG).call().await;
-        world.record(&answers).await.unwrap();
+        let answers = harness.stepper(LONG).call().await;
+        harness.record(&answers).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_batch_of_answers_is_recorded_in_one_commit() {
-    let world = World::create().await;
-    captures(&world.psp).await;
+    let harness = Harness::create().await;
+    captures(&harness.psp).await;
     for _ in 0..50 {
-        world.open_new().await;
+        harness.open_new().await;
     }
-    let answers = world.stepper(LONG).call().await;
-    assert_eq!(world.record(&answers).await.unwrap(), 50);
+    let answers = harness.stepper(LONG).call().await;
+    assert_eq!(harness.record(&answers).await.unwrap(), 50);
     let transactions = "select count(distinct xmin::text) from payments";
-    assert_eq!(world.count(transactions).await, 1);
-    assert_eq!(world.count("select count(*) from outbox").await, 50);
+    assert_eq!(harness.count(transactions).await, 1);
+    assert_eq!(harness.count("select count(*) from outbox").await, 50);
 }

@@ -5,9 +5,9 @@ use uuid::Uuid;
 use wiremock::matchers::{method, path, query_param};
 use wiremock::{Mock, Request, ResponseTemplate};
 
+use crate::harness::{Harness, LONG};
 use crate::provider::{asked, captures, first_refunds_say, refunds};
 use crate::refusals::refuse;
-use crate::world::{LONG, World};
 
 #[derive(Debug, PartialEq, sqlx::FromRow)]
 struct Refund {
@@ -18,47 +18,47 @@ struct Refund {
     refund_id: Option<String>,
 }
 
-async fn refund(world: &World) -> Refund {
+async fn refund(harness: &Harness) -> Refund {
     sqlx::query_as("select status, tries, key, last_error, refund_id from refunds")
-        .fetch_one(&world.pool)
+        .fetch_one(&harness.pool)
         .await
         .unwrap()
 }
 
 /// An order that was captured and then refused.
-async fn refused(world: &World) -> Uuid {
-    captures(&world.psp).await;
-    let order = world.open_new().await;
-    step(world).await;
-    refuse(world, order, 1).await;
+async fn refused(harness: &Harness) -> Uuid {
+    captures(&harness.psp).await;
+    let order = harness.open_new().await;
+    step(harness).await;
+    refuse(harness, order, 1).await;
     order
 }
 
-async fn step(world: &World) -> usize {
-    world.pass_time().await;
-    let answers = world.stepper(LONG).call().await;
-    world.record(&answers).await.unwrap()
+async fn step(harness: &Harness) -> usize {
+    harness.pass_time().await;
+    let answers = harness.stepper(LONG).call().await;
+    harness.record(&answers).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_refund_without_an_answer_is_asked_for_again_under_the_same_key() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     for status in [500, 409, 429, 404, 422] {
-        first_refunds_say(&world.psp, 1, ResponseTemplate::new(status)).await;
+        first_refunds_say(&harness.psp, 1, ResponseTemplate::new(status)).await;
     }
-    refunds(&world.psp).await;
-    let order = refused(&world).await;
+    refunds(&harness.psp).await;
+    let order = refused(&harness).await;
     for (tries, status) in (1..).zip([500, 409, 429, 404, 422]) {
-        assert_eq!(step(&world).await, 0);
-        let refund = refund(&world).await;
+        assert_eq!(step(&harness).await, 0);
+        let refund = refund(&harness).await;
         assert_eq!((&*refund.status, refund.tries), ("unknown", tries));
         assert_eq!(refund.last_error, Some(format!("status {status}")));
     }
-    assert_eq!(step(&world).await, 1);
-    let settled = refund(&world).await;
+    assert_eq!(step(&harness).await, 1);
+    let settled = refund(&harness).await;
     assert_eq!(settled.status, "refunded");
     assert_eq!(settled.refund_id, Some(format!("re_ch_{order}")));
-    let requests = world.psp.received_requests().await.unwrap();
+    let requests = harness.psp.received_requests().await.unwrap();
     let key = |request: &Request| {
         request.headers["idempotency-key"]
             .to_str()
@@ -72,26 +72,26 @@ async fn a_refund_without_an_answer_is_asked_for_again_under_the_same_key() {
 
 #[tokio::test]
 async fn a_zombie_s_refund_is_refused_by_its_lease() {
-    let world = World::create().await;
-    refunds(&world.psp).await;
-    let order = refused(&world).await;
-    let zombie = world.stepper(LONG).call().await;
-    world.pass_time().await;
-    let successor = world.stepper(LONG).call().await;
-    assert_eq!(world.record(&zombie).await.unwrap(), 0);
-    assert_eq!(world.record(&successor).await.unwrap(), 1);
-    assert_eq!(world.record(&zombie).await.unwrap(), 0);
-    let events = world.events(order).await;
+    let harness = Harness::create().await;
+    refunds(&harness.psp).await;
+    let order = refused(&harness).await;
+    let zombie = harness.stepper(LONG).call().await;
+    harness.pass_time().await;
+    let successor = harness.stepper(LONG).call().await;
+    assert_eq!(harness.record(&zombie).await.unwrap(), 0);
+    assert_eq!(harness.record(&successor).await.unwrap(), 1);
+    assert_eq!(harness.record(&zombie).await.unwrap(), 0);
+    let events = harness.events(order).await;
     let refunded = events.iter().filter(|(kind, _)| kind == "payment.refunded");
     assert_eq!(refunded.count(), 1);
 }
 
 #[tokio::test]
 async fn past_the_provider_s_window_a_refund_is_looked_up_and_not_sent() {
-    let world = World::create().await;
-    let order = refused(&world).await;
-    assert_eq!(step(&world).await, 0, "nothing is mounted");
-    world
+    let harness = Harness::create().await;
+    let order = refused(&harness).await;
+    assert_eq!(step(&harness).await, 0, "nothing is mounted");
+    harness
         .execute("update refunds set first_called_at = now() - interval '1 day'")
         .await;
     let key = format!("refund:{order}:1");
@@ -103,25 +103,28 @@ async fn past_the_provider_s_window_a_refund_is_looked_up_and_not_sent() {
         .and(path("/v1/refunds"))
         .and(query_param("key", format!("refund:{order}:1")))
         .respond_with(ResponseTemplate::new(200).set_body_json(found))
-        .mount(&world.psp)
+        .mount(&harness.psp)
         .await;
-    assert_eq!(step(&world).await, 1);
-    assert_eq!(refund(&world).await.refund_id.as_deref(), Some("re_found"));
-    assert_eq!(asked(&world.psp, "POST", "/v1/refunds").await.len(), 1);
+    assert_eq!(step(&harness).await, 1);
+    assert_eq!(
+        refund(&harness).await.refund_id.as_deref(),
+        Some("re_found")
+    );
+    assert_eq!(asked(&harness.psp, "POST", "/v1/refunds").await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_refund_and_its_event_are_one_commit() {
-    let world = World::create().await;
-    refunds(&world.psp).await;
-    let order = refused(&world).await;
-    world.execute("alter table outbox rename to broken").await;
-    world.pass_time().await;
-    let answers = world.stepper(LONG).call().await;
-    world.record(&answers).await.unwrap_err();
-    assert_eq!(refund(&world).await.status, "pending");
-    world.execute("alter table broken rename to outbox").await;
-    assert_eq!(step(&world).await, 1);
-    assert_eq!(refund(&world).await.status, "refunded");
-    assert_eq!(world.events(order).await.len(), 2);
+    let harness = Harness::create().await;
+    refunds(&harness.psp).await;
+    let order = refused(&harness).await;
+    harness.execute("alter table outbox rename to broken").await;
+    harness.pass_time().await;
+    let answers = harness.stepper(LONG).call().await;
+    harness.record(&answers).await.unwrap_err();
+    assert_eq!(refund(&harness).await.status, "pending");
+    harness.execute("alter table broken rename to outbox").await;
+    assert_eq!(step(&harness).await, 1);
+    assert_eq!(refund(&harness).await.status, "refunded");
+    assert_eq!(harness.events(order).await.len(), 2);
 }

@@ -8,7 +8,7 @@ use payment::psp;
 use sqlx::PgPool;
 use tokio::sync::{Notify, Semaphore, mpsc};
 
-use crate::world::{EVENTUALLY, eventually};
+use crate::harness::{EVENTUALLY, eventually};
 
 const PSP_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// How long after its first try an attempt may be sent again.

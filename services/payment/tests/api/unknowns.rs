@@ -4,42 +4,42 @@ use serde_json::json;
 use uuid::Uuid;
 use wiremock::ResponseTemplate;
 
+use crate::harness::{Harness, LONG, Payment};
 use crate::provider::{calls, captures, expected_call, first_answers, first_resets};
-use crate::world::{LONG, Payment, World};
 
 /// Longest backoff of the recorder in these tests.
 const BACKOFF_MAX_S: f64 = 20.0;
 
 /// Lets the first call meet what was mounted, sees that nothing is lost by it, and that the second
 /// call is the same and settles the payment. Returns the payment as it was in between.
-async fn ask_twice(world: &World) -> (Uuid, Payment) {
-    captures(&world.psp).await;
-    let order = world.open_new().await;
-    let mut stepper = world.stepper(LONG);
+async fn ask_twice(harness: &Harness) -> (Uuid, Payment) {
+    captures(&harness.psp).await;
+    let order = harness.open_new().await;
+    let mut stepper = harness.stepper(LONG);
     let answers = stepper.call().await;
-    assert_eq!(world.record(&answers).await.unwrap(), 0);
-    let between = world.payment(order, 1).await;
+    assert_eq!(harness.record(&answers).await.unwrap(), 0);
+    let between = harness.payment(order, 1).await;
     assert_eq!((&*between.status, between.tries), ("unknown", 1));
     assert_eq!(between.lease_token, None);
     assert!(between.due_in_s > 0.5, "it backs off: {between:?}");
-    assert!(world.events(order).await.is_empty());
+    assert!(harness.events(order).await.is_empty());
 
-    world.pass_time().await;
+    harness.pass_time().await;
     let answers = stepper.call().await;
-    assert_eq!(world.record(&answers).await.unwrap(), 1);
-    let settled = world.payment(order, 1).await;
+    assert_eq!(harness.record(&answers).await.unwrap(), 1);
+    let settled = harness.payment(order, 1).await;
     assert_eq!((&*settled.status, settled.tries), ("captured", 2));
     assert_eq!(settled.last_error, None);
-    assert_eq!(world.events(order).await.len(), 1);
+    assert_eq!(harness.events(order).await.len(), 1);
     let call = expected_call(order, 1);
-    assert_eq!(calls(&world.psp).await, [call.clone(), call]);
+    assert_eq!(calls(&harness.psp).await, [call.clone(), call]);
     (order, between)
 }
 
 async fn after(answer: ResponseTemplate) -> Payment {
-    let world = World::create().await;
-    first_answers(&world.psp, 1, answer).await;
-    ask_twice(&world).await.1
+    let harness = Harness::create().await;
+    first_answers(&harness.psp, 1, answer).await;
+    ask_twice(&harness).await.1
 }
 
 #[tokio::test]
@@ -73,9 +73,9 @@ async fn a_call_that_takes_too_long_is_asked_for_again_with_the_same_key_and_bod
 
 #[tokio::test]
 async fn a_connection_that_breaks_is_asked_for_again_with_the_same_key_and_body() {
-    let world = World::create().await;
-    first_resets(&world.psp).await;
-    let (_, between) = ask_twice(&world).await;
+    let harness = Harness::create().await;
+    first_resets(&harness.psp).await;
+    let (_, between) = ask_twice(&harness).await;
     assert_eq!(between.last_error.as_deref(), Some("connection lost"));
 }
 
@@ -89,12 +89,12 @@ async fn the_provider_s_own_word_on_when_to_come_back_is_kept() {
 
 #[tokio::test]
 async fn a_provider_that_cannot_be_reached_leaves_the_outcome_unknown() {
-    let world = World::create().await;
-    let order = world.open_new().await;
-    let mut stepper = world.stepper_at("http://127.0.0.1:1", LONG);
+    let harness = Harness::create().await;
+    let order = harness.open_new().await;
+    let mut stepper = harness.stepper_at("http://127.0.0.1:1", LONG);
     let answers = stepper.call().await;
-    assert_eq!(world.record(&answers).await.unwrap(), 0);
-    let payment = world.payment(order, 1).await;
+    assert_eq!(harness.record(&answers).await.unwrap(), 0);
+    let payment = harness.payment(order, 1).await;
     assert_eq!((&*payment.status, payment.tries), ("unknown", 1));
     assert_eq!(payment.last_error.as_deref(), Some("no connection"));
 }

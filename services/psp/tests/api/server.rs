@@ -1,22 +1,16 @@
 //! A provider on a free port with a fresh database, and a caller for it.
 
-use std::time::{Duration, Instant};
-
 use clap::Parser as _;
-use lab::postgres::database;
 use psp::config::{Command, Migration, Program};
 use psp::startup::{Application, migrate};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgPool, PgPoolOptions};
+use testkit::postgres::database;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::Answer;
-
-/// Longest wait for something that must come true.
-const EVENTUALLY: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(10);
 
 pub(crate) struct Server {
     pub(crate) url: String,
@@ -208,11 +202,4 @@ pub(crate) fn giving_back(charge: &Value) -> Value {
     })
 }
 
-/// Polls until the condition holds.
-pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + EVENTUALLY;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "never came true: {what}");
-        tokio::time::sleep(POLL).await;
-    }
-}
+pub(crate) use testkit::eventually;

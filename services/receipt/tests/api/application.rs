@@ -6,7 +6,7 @@ use receipt::startup::Application;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 pub(crate) struct Running {
     pub(crate) port: u16,
@@ -22,11 +22,11 @@ impl Running {
 }
 
 /// The settings that these flags make, on top of what a test needs. There is no broker behind them.
-pub(crate) fn config(world: &World, flags: &[&str]) -> Config {
-    let smtp_port = world.smtp_port.to_string();
+pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
+    let smtp_port = harness.smtp_port.to_string();
     let fixed = [
         ["--listen", "127.0.0.1:0"],
-        ["--database-url", &world.url],
+        ["--database-url", &harness.url],
         ["--kafka-brokers", "127.0.0.1:1"],
         ["--smtp-port", &smtp_port],
         ["--sender-poll-ms", "20"],
@@ -43,8 +43,8 @@ pub(crate) fn config(world: &World, flags: &[&str]) -> Config {
     }
 }
 
-pub(crate) async fn start(world: &World, flags: &[&str]) -> Running {
-    let application = Application::build(config(world, flags)).await.unwrap();
+pub(crate) async fn start(harness: &Harness, flags: &[&str]) -> Running {
+    let application = Application::build(config(harness, flags)).await.unwrap();
     let shutdown = CancellationToken::new();
     Running {
         port: application.port().unwrap(),

@@ -1,31 +1,31 @@
 use receipt::startup::Application;
 
 use crate::application::config;
-use crate::world::World;
+use crate::harness::Harness;
 
-async fn refusal(world: &World, flags: &[&str]) -> String {
-    let built = Application::build(config(world, flags)).await;
+async fn refusal(harness: &Harness, flags: &[&str]) -> String {
+    let built = Application::build(config(harness, flags)).await;
     format!("{:#}", built.err().expect("it was built all the same"))
 }
 
 #[tokio::test]
 async fn a_lease_that_ends_before_its_dialogue_can_is_refused_at_the_start() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let with_lease = |lease_ms| {
         let times = ["--smtp-timeout-ms", "1000", "--smtp-data-timeout-ms", "500"];
         [times.as_slice(), &["--lease-ms", lease_ms]].concat()
     };
     for lease_ms in ["1400", "1500"] {
-        let error = refusal(&world, &with_lease(lease_ms)).await;
+        let error = refusal(&harness, &with_lease(lease_ms)).await;
         assert!(error.contains("LEASE_MS"), "{error}");
     }
-    assert!(config(&world, &with_lease("1501")).check().is_ok());
-    assert!(config(&world, &[]).check().is_ok(), "the defaults fit");
+    assert!(config(&harness, &with_lease("1501")).check().is_ok());
+    assert!(config(&harness, &[]).check().is_ok(), "the defaults fit");
 }
 
 #[tokio::test]
 async fn settings_that_make_no_sense_are_refused_at_the_start() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     for (flags, about) in [
         (
             ["--smtp-connections-max", "0"].as_slice(),
@@ -42,7 +42,7 @@ async fn settings_that_make_no_sense_are_refused_at_the_start() {
             "SMTP_TLS",
         ),
     ] {
-        let error = refusal(&world, flags).await;
+        let error = refusal(&harness, flags).await;
         assert!(error.contains(about), "{error}");
     }
 }

@@ -1,24 +1,24 @@
 //! SMTP knows no key: after an answer that is lost a mail is sent once more, and never again.
 
-use lab::smtp_sink::Action;
+use testkit::smtp_sink::Action;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 #[tokio::test]
 async fn a_mail_whose_answer_is_lost_is_sent_once_more_under_the_same_id() {
     for action in [Action::LoseAnswer, Action::Hang] {
-        let world = World::create().await;
-        world.misbehave(action, 1);
-        let order = world.log_new().await;
-        world.try_once().await;
-        let row = world.row(order).await;
+        let harness = Harness::create().await;
+        harness.misbehave(action, 1);
+        let order = harness.log_new().await;
+        harness.try_once().await;
+        let row = harness.row(order).await;
         assert_eq!(row.state(), ("pending", 1, 1), "{row:?}");
         assert!(row.last_error.is_some());
 
-        world.pass_time().await;
-        world.try_once().await;
-        assert_eq!(world.row(order).await.state(), ("sent", 2, 2));
-        let mails = world.mails();
+        harness.pass_time().await;
+        harness.try_once().await;
+        assert_eq!(harness.row(order).await.state(), ("sent", 2, 2));
+        let mails = harness.mails();
         assert_eq!(mails.len(), 2);
         assert_eq!(mails[0].text, mails[1].text, "to the last byte");
     }
@@ -26,23 +26,23 @@ async fn a_mail_whose_answer_is_lost_is_sent_once_more_under_the_same_id() {
 
 #[tokio::test]
 async fn a_mail_whose_answer_is_lost_twice_is_left_to_a_person() {
-    let world = World::create().await;
-    world.misbehave(Action::LoseAnswer, 10);
-    let order = world.log_new().await;
+    let harness = Harness::create().await;
+    harness.misbehave(Action::LoseAnswer, 10);
+    let order = harness.log_new().await;
     for _ in 0..5 {
-        world.try_once().await;
-        world.pass_time().await;
+        harness.try_once().await;
+        harness.pass_time().await;
     }
-    let row = world.row(order).await;
+    let row = harness.row(order).await;
     assert_eq!(row.state(), ("unknown", 2, 2));
     assert!(row.last_error.is_some());
-    assert_eq!(world.mails().len(), 2, "not a third time");
+    assert_eq!(harness.mails().len(), 2, "not a third time");
 }
 
 #[tokio::test]
 async fn between_two_doubts_a_server_may_say_not_now_for_as_long_as_it_likes() {
-    let world = World::create().await;
-    let order = world.log_new().await;
+    let harness = Harness::create().await;
+    let order = harness.log_new().await;
     for (action, state) in [
         (Action::RefuseContent(451), ("pending", 1, 0)),
         (Action::LoseAnswer, ("pending", 2, 1)),
@@ -50,23 +50,23 @@ async fn between_two_doubts_a_server_may_say_not_now_for_as_long_as_it_likes() {
         (Action::BreakOff, ("pending", 4, 1)),
         (Action::LoseAnswer, ("unknown", 5, 2)),
     ] {
-        world.misbehave(action, 1);
-        world.pass_time().await;
-        world.try_once().await;
-        assert_eq!(world.row(order).await.state(), state, "{action:?}");
+        harness.misbehave(action, 1);
+        harness.pass_time().await;
+        harness.try_once().await;
+        assert_eq!(harness.row(order).await.state(), state, "{action:?}");
     }
-    assert_eq!(world.mails().len(), 2);
+    assert_eq!(harness.mails().len(), 2);
 }
 
 #[tokio::test]
 async fn a_refusal_after_a_doubt_does_not_claim_that_nothing_arrived() {
-    let world = World::create().await;
-    let order = world.log_new().await;
-    world.misbehave(Action::LoseAnswer, 1);
-    world.try_once().await;
-    world.misbehave(Action::RefuseContent(550), 1);
-    world.pass_time().await;
-    world.try_once().await;
-    assert_eq!(world.row(order).await.state(), ("unknown", 2, 1));
-    assert_eq!(world.mails().len(), 1);
+    let harness = Harness::create().await;
+    let order = harness.log_new().await;
+    harness.misbehave(Action::LoseAnswer, 1);
+    harness.try_once().await;
+    harness.misbehave(Action::RefuseContent(550), 1);
+    harness.pass_time().await;
+    harness.try_once().await;
+    assert_eq!(harness.row(order).await.state(), ("unknown", 2, 1));
+    assert_eq!(harness.mails().len(), 1);
 }

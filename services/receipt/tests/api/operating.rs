@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use lab::smtp_sink::Action;
 use reqwest::StatusCode;
 use serde_json::Value;
+use testkit::smtp_sink::Action;
 
 use crate::application::start;
-use crate::world::{World, eventually};
+use crate::harness::{Harness, eventually};
 
 /// Makes the record of a sent mail fail, as a database does that is just being restarted, and counts
 /// the tries in a sequence, which no rollback takes back.
@@ -23,51 +23,51 @@ const BREAK_RECORD: &str = "
 
 #[tokio::test]
 async fn a_mail_whose_record_fails_is_recorded_when_the_database_is_back_and_not_sent_again() {
-    let world = World::create().await;
-    world.execute(BREAK_RECORD).await;
-    let order = world.log_new().await;
-    let running = start(&world, &[]).await;
+    let harness = Harness::create().await;
+    harness.execute(BREAK_RECORD).await;
+    let order = harness.log_new().await;
+    let running = start(&harness, &[]).await;
     eventually("it has tried again and again", async || {
-        world.count("select last_value from records").await >= 3
+        harness.count("select last_value from records").await >= 3
     })
     .await;
-    assert_eq!(world.row(order).await.state(), ("pending", 1, 1));
-    world.execute("drop trigger refuse on receipts").await;
-    world.sent(1).await;
-    assert_eq!(world.row(order).await.state(), ("sent", 1, 1));
-    assert_eq!(world.mails().len(), 1);
+    assert_eq!(harness.row(order).await.state(), ("pending", 1, 1));
+    harness.execute("drop trigger refuse on receipts").await;
+    harness.sent(1).await;
+    assert_eq!(harness.row(order).await.state(), ("sent", 1, 1));
+    assert_eq!(harness.mails().len(), 1);
     running.stop().await;
 }
 
 #[tokio::test]
 async fn no_transaction_is_open_while_the_mail_server_thinks() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     for _ in 0..5 {
-        world.log_new().await;
+        harness.log_new().await;
     }
-    world.misbehave(Action::Hang, 5);
-    let running = start(&world, &["--smtp-data-timeout-ms", "1500"]).await;
-    eventually("the mails are out", async || world.mails().len() == 5).await;
+    harness.misbehave(Action::Hang, 5);
+    let running = start(&harness, &["--smtp-data-timeout-ms", "1500"]).await;
+    eventually("the mails are out", async || harness.mails().len() == 5).await;
     let open = "select count(*) from pg_stat_activity
                 where datname = current_database() and state like 'idle in transaction%'";
     let started = Instant::now();
     while started.elapsed() < Duration::from_millis(300) {
-        assert_eq!(world.count(open).await, 0);
+        assert_eq!(harness.count(open).await, 0);
     }
     // Told to stop, it waits for what is under way and records that nobody knows.
     running.stop().await;
     let doubted = "select count(*) from receipts
                    where status = 'pending' and doubts = 1 and lease_token is null";
-    assert_eq!(world.count(doubted).await, 5);
-    assert_eq!(world.mails().len(), 5);
+    assert_eq!(harness.count(doubted).await, 5);
+    assert_eq!(harness.mails().len(), 5);
 }
 
 #[tokio::test]
 async fn an_operator_can_ask_what_became_of_a_receipt() {
-    let world = World::create().await;
-    world.misbehave(Action::RefuseContent(550), 1);
-    let order = world.log_new().await;
-    let running = start(&world, &[]).await;
+    let harness = Harness::create().await;
+    harness.misbehave(Action::RefuseContent(550), 1);
+    let order = harness.log_new().await;
+    let running = start(&harness, &[]).await;
     let url = |id: &str| format!("http://127.0.0.1:{}/admin/receipts/{id}", running.port);
     let ask = async || -> Value {
         let answer = reqwest::get(url(&order.to_string())).await.unwrap();

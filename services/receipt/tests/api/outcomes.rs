@@ -1,31 +1,31 @@
-use lab::smtp_sink::Action;
 use receipt::config::TlsMode;
+use testkit::smtp_sink::Action;
 use uuid::Uuid;
 
+use crate::harness::{Harness, LONG, Row};
 use crate::stepper::Stepper;
-use crate::world::{LONG, Row, World};
 
 /// Longest backoff of the recorder in these tests.
 const BACKOFF_MAX_S: f64 = 20.0;
 
 /// The first try meets the fault, and delivers nothing; the second is accepted.
 async fn not_sent_at_first(action: Action) -> Row {
-    let world = World::create().await;
-    world.misbehave(action, 1);
-    let order = world.log_new().await;
-    world.try_once().await;
-    let between = world.row(order).await;
+    let harness = Harness::create().await;
+    harness.misbehave(action, 1);
+    let order = harness.log_new().await;
+    harness.try_once().await;
+    let between = harness.row(order).await;
     assert_eq!(between.state(), ("pending", 1, 0), "{between:?}");
     assert_eq!(between.lease_token, None);
     assert!(between.due_in_s > 0.5, "it backs off: {between:?}");
     assert!(between.due_in_s <= BACKOFF_MAX_S, "{between:?}");
-    assert_eq!(world.mails().len(), 0);
-    assert_eq!(world.try_once().await, 0, "it is not due yet");
+    assert_eq!(harness.mails().len(), 0);
+    assert_eq!(harness.try_once().await, 0, "it is not due yet");
 
-    world.pass_time().await;
-    world.try_once().await;
-    assert_eq!(world.row(order).await.state(), ("sent", 2, 1));
-    assert_eq!(world.mails().len(), 1);
+    harness.pass_time().await;
+    harness.try_once().await;
+    assert_eq!(harness.row(order).await.state(), ("sent", 2, 1));
+    assert_eq!(harness.mails().len(), 1);
     between
 }
 
@@ -46,61 +46,61 @@ async fn a_connection_that_breaks_before_the_content_delivers_nothing() {
 
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_is_tried_for_as_long_as_it_takes() {
-    let world = World::create().await;
-    let order = world.log_new().await;
+    let harness = Harness::create().await;
+    let order = harness.log_new().await;
     for tries in 1..=5 {
-        world.pass_time().await;
-        let tried = Stepper::new(&world, 1, LONG).send().await;
-        world.record(&tried).await;
-        assert_eq!(world.row(order).await.state(), ("pending", tries, 0));
+        harness.pass_time().await;
+        let tried = Stepper::new(&harness, 1, LONG).send().await;
+        harness.record(&tried).await;
+        assert_eq!(harness.row(order).await.state(), ("pending", tries, 0));
     }
-    world.pass_time().await;
-    world.try_once().await;
-    assert_eq!(world.row(order).await.state(), ("sent", 6, 1));
-    assert_eq!(world.mails().len(), 1);
+    harness.pass_time().await;
+    harness.try_once().await;
+    assert_eq!(harness.row(order).await.state(), ("sent", 6, 1));
+    assert_eq!(harness.mails().len(), 1);
 }
 
 #[tokio::test]
 async fn a_server_that_cannot_encrypt_is_told_nothing_if_it_must() {
     for tls in [TlsMode::Starttls, TlsMode::Implicit] {
-        let world = World::create().await;
-        let order = world.log_new().await;
-        let tried = Stepper::with_tls(&world, world.smtp_port, LONG, tls)
+        let harness = Harness::create().await;
+        let order = harness.log_new().await;
+        let tried = Stepper::with_tls(&harness, harness.smtp_port, LONG, tls)
             .send()
             .await;
-        world.record(&tried).await;
-        let row = world.row(order).await;
+        harness.record(&tried).await;
+        let row = harness.row(order).await;
         assert_eq!(row.state(), ("pending", 1, 0), "{row:?}");
-        assert_eq!(world.mails().len(), 0);
+        assert_eq!(harness.mails().len(), 0);
     }
 }
 
 #[tokio::test]
 async fn a_server_that_says_never_is_not_asked_again() {
     for action in [Action::RefuseContent(554), Action::RefuseRecipient(550)] {
-        let world = World::create().await;
-        world.misbehave(action, 1);
-        let order = world.log_new().await;
-        world.try_once().await;
-        let row = world.row(order).await;
+        let harness = Harness::create().await;
+        harness.misbehave(action, 1);
+        let order = harness.log_new().await;
+        harness.try_once().await;
+        let row = harness.row(order).await;
         assert_eq!(row.state(), ("failed", 1, 0));
         assert!(row.last_error.unwrap().ends_with("refused as told"));
-        world.pass_time().await;
-        assert_eq!(world.try_once().await, 0);
-        assert_eq!(world.mails().len(), 0);
+        harness.pass_time().await;
+        assert_eq!(harness.try_once().await, 0);
+        assert_eq!(harness.mails().len(), 0);
     }
 }
 
 /// A mail refused, a mail accepted: neither takes the other along.
 #[tokio::test]
 async fn outcomes_of_one_batch_are_each_other_s_strangers() {
-    let world = World::create().await;
-    let orders: Vec<Uuid> = [world.log_new().await, world.log_new().await].into();
-    world.misbehave(Action::RefuseContent(550), 1);
-    assert_eq!(world.try_once().await, 2);
+    let harness = Harness::create().await;
+    let orders: Vec<Uuid> = [harness.log_new().await, harness.log_new().await].into();
+    harness.misbehave(Action::RefuseContent(550), 1);
+    assert_eq!(harness.try_once().await, 2);
     let mut statuses = Vec::new();
     for order in orders {
-        statuses.push(world.row(order).await.status);
+        statuses.push(harness.row(order).await.status);
     }
     statuses.sort();
     assert_eq!(statuses, ["failed", "sent"]);

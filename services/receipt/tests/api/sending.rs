@@ -1,19 +1,19 @@
 use std::collections::BTreeSet;
 
+use crate::harness::{Harness, LONG};
 use crate::stepper::Stepper;
-use crate::world::{LONG, World};
 
 #[tokio::test]
 async fn a_receipt_is_sent_once_and_recorded() {
-    let world = World::create().await;
-    let order = world.log_new().await;
-    assert_eq!(world.try_once().await, 1);
-    assert_eq!(world.row(order).await.state(), ("sent", 1, 1));
-    assert_eq!(world.row(order).await.last_error, None);
+    let harness = Harness::create().await;
+    let order = harness.log_new().await;
+    assert_eq!(harness.try_once().await, 1);
+    assert_eq!(harness.row(order).await.state(), ("sent", 1, 1));
+    assert_eq!(harness.row(order).await.last_error, None);
 
-    world.pass_time().await;
-    assert_eq!(world.try_once().await, 0);
-    let mails = world.mails();
+    harness.pass_time().await;
+    assert_eq!(harness.try_once().await, 0);
+    let mails = harness.mails();
     assert_eq!(mails.len(), 1);
     let mail = &mails[0];
     assert_eq!(mail.recipient(), "cust-88@customers.example");
@@ -29,35 +29,35 @@ async fn a_receipt_is_sent_once_and_recorded() {
 
 #[tokio::test]
 async fn a_receipt_that_is_logged_again_stays_as_it_is() {
-    let world = World::create().await;
-    let order = world.log_new().await;
-    world.try_once().await;
-    world.log(order).await;
-    assert_eq!(world.try_once().await, 0);
-    assert_eq!(world.row(order).await.state(), ("sent", 1, 1));
-    assert_eq!(world.mails().len(), 1);
+    let harness = Harness::create().await;
+    let order = harness.log_new().await;
+    harness.try_once().await;
+    harness.log(order).await;
+    assert_eq!(harness.try_once().await, 0);
+    assert_eq!(harness.row(order).await.state(), ("sent", 1, 1));
+    assert_eq!(harness.mails().len(), 1);
 }
 
 #[tokio::test]
 async fn a_connection_that_was_closed_while_it_was_idle_costs_no_mail_a_try() {
-    let mut world = World::create().await;
-    let mut stepper = world.stepper(LONG);
+    let mut harness = Harness::create().await;
+    let mut stepper = harness.stepper(LONG);
     for _ in 0..3 {
-        let order = world.log_new().await;
+        let order = harness.log_new().await;
         let tried = stepper.send().await;
-        assert_eq!(world.record(&tried).await, 1);
-        assert_eq!(world.row(order).await.state(), ("sent", 1, 1));
-        world.restart_mail_server().await;
+        assert_eq!(harness.record(&tried).await, 1);
+        assert_eq!(harness.row(order).await.state(), ("sent", 1, 1));
+        harness.restart_mail_server().await;
     }
-    assert_eq!(world.mails().len(), 3);
+    assert_eq!(harness.mails().len(), 3);
 }
 
 #[tokio::test]
 async fn senders_side_by_side_never_send_the_same_mail() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let mut orders = BTreeSet::new();
     for _ in 0..100 {
-        orders.insert(world.log_new().await);
+        orders.insert(harness.log_new().await);
     }
     let work = async |mut stepper: Stepper| {
         loop {
@@ -65,28 +65,28 @@ async fn senders_side_by_side_never_send_the_same_mail() {
             if tried.is_empty() {
                 return;
             }
-            world.record(&tried).await;
+            harness.record(&tried).await;
         }
     };
-    let [a, b, c] = [(); 3].map(|()| work(world.stepper(LONG)));
+    let [a, b, c] = [(); 3].map(|()| work(harness.stepper(LONG)));
     tokio::join!(a, b, c);
-    let mails = world.mails();
+    let mails = harness.mails();
     let ids: BTreeSet<&str> = mails
         .iter()
         .filter_map(|m| m.header("message-id"))
         .collect();
     assert_eq!((mails.len(), ids.len()), (100, 100));
-    world.sent(100).await;
+    harness.sent(100).await;
 }
 
 #[tokio::test]
 async fn a_mail_that_cannot_be_put_together_is_given_up_before_anything_is_sent() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let order = uuid::Uuid::new_v4();
-    world
+    harness
         .log_for(order, "nobody\r\nBcc: other@example.com")
         .await;
-    world.try_once().await;
-    assert_eq!(world.row(order).await.state(), ("failed", 1, 0));
-    assert_eq!(world.mails().len(), 0);
+    harness.try_once().await;
+    assert_eq!(harness.row(order).await.state(), ("failed", 1, 0));
+    assert_eq!(harness.mails().len(), 0);
 }

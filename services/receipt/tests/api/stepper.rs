@@ -8,7 +8,7 @@ use receipt::sender::{Sender, Tried};
 use receipt::smtp;
 use tokio::sync::{Notify, Semaphore, mpsc};
 
-use crate::world::{EVENTUALLY, World};
+use crate::harness::{EVENTUALLY, Harness};
 
 const TIMEOUT_MS: u64 = 1_500;
 const CONNECTIONS_MAX: usize = 16;
@@ -20,11 +20,16 @@ pub(crate) struct Stepper {
 }
 
 impl Stepper {
-    pub(crate) fn new(world: &World, smtp_port: u16, lease: Duration) -> Self {
-        Self::with_tls(world, smtp_port, lease, TlsMode::None)
+    pub(crate) fn new(harness: &Harness, smtp_port: u16, lease: Duration) -> Self {
+        Self::with_tls(harness, smtp_port, lease, TlsMode::None)
     }
 
-    pub(crate) fn with_tls(world: &World, smtp_port: u16, lease: Duration, tls: TlsMode) -> Self {
+    pub(crate) fn with_tls(
+        harness: &Harness,
+        smtp_port: u16,
+        lease: Duration,
+        tls: TlsMode,
+    ) -> Self {
         let (outcomes, receiver) = mpsc::channel(CONNECTIONS_MAX);
         let settings = Smtp {
             smtp_host: "127.0.0.1".to_owned(),
@@ -38,7 +43,7 @@ impl Stepper {
         };
         let from = "ChargeOnce <receipts@shop.example>".parse().unwrap();
         let sender = Sender {
-            pool: world.pool.clone(),
+            pool: harness.pool.clone(),
             smtp: Arc::new(smtp::Client::new(&settings, &from).unwrap()),
             from,
             lease,

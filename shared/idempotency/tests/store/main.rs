@@ -8,10 +8,10 @@ mod expiry;
 mod formats;
 
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse};
-use lab::postgres::database;
 use serde_json::json;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use testkit::postgres::database;
 
 const WINDOW_SECONDS: u64 = 60;
 /// Nothing here may wait for another transaction; what does, fails instead of hanging.

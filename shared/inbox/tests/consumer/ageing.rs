@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use inbox::ledger::{REAP_ROWS_MAX, reap};
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const WINDOW: Duration = Duration::from_secs(3_600);
 
-async fn fill(world: &World, rows: i64, age_seconds: f64) {
+async fn fill(harness: &Harness, rows: i64, age_seconds: f64) {
     sqlx::query(
         "insert into processed_messages (consumer_group, message_id, processed_at)
          select 'group', gen_random_uuid(), now() - make_interval(secs => $2)
@@ -14,31 +14,31 @@ async fn fill(world: &World, rows: i64, age_seconds: f64) {
     )
     .bind(rows)
     .bind(age_seconds)
-    .execute(&world.pool)
+    .execute(&harness.pool)
     .await
     .unwrap();
 }
 
 #[tokio::test]
 async fn the_ledger_forgets_what_is_past_its_window_batch_by_batch_and_nothing_else() {
-    let world = World::create().await;
-    fill(&world, 2 * REAP_ROWS_MAX + 7, 3_601.0).await;
-    fill(&world, 10, 3_000.0).await;
+    let harness = Harness::create().await;
+    fill(&harness, 2 * REAP_ROWS_MAX + 7, 3_601.0).await;
+    fill(&harness, 10, 3_000.0).await;
     let batch = REAP_ROWS_MAX as u64;
-    let mut connection = world.pool.acquire().await.unwrap();
+    let mut connection = harness.pool.acquire().await.unwrap();
     for expected in [batch, batch, 7, 0] {
         assert_eq!(reap(&mut connection, WINDOW).await.unwrap(), expected);
     }
-    assert_eq!(world.ledger_count().await, 10);
+    assert_eq!(harness.ledger_count().await, 10);
 }
 
 #[tokio::test]
 async fn a_batch_is_found_by_the_index_however_large_the_ledger_is() {
-    let world = World::create().await;
-    fill(&world, 50_000, 10.0).await;
-    fill(&world, 5_000, 3_601.0).await;
+    let harness = Harness::create().await;
+    fill(&harness, 50_000, 10.0).await;
+    fill(&harness, 5_000, 3_601.0).await;
     sqlx::raw_sql("analyze processed_messages")
-        .execute(&world.pool)
+        .execute(&harness.pool)
         .await
         .unwrap();
     let plan: Vec<String> = sqlx::query_scalar(
@@ -46,7 +46,7 @@ async fn a_batch_is_found_by_the_index_however_large_the_ledger_is() {
          select ctid from processed_messages where processed_at < now() - interval '1 hour'
          order by processed_at limit 100 for update skip locked",
     )
-    .fetch_all(&world.pool)
+    .fetch_all(&harness.pool)
     .await
     .unwrap();
     let plan = plan.join("\n");

@@ -4,78 +4,78 @@ use inbox::Settings;
 use uuid::Uuid;
 
 use crate::effects::Effects;
-use crate::world::{PATIENCE, World, drain, event, eventually};
+use crate::harness::{Harness, PATIENCE, drain, event, eventually};
 
 /// Produces three messages and lets a consumer die at the place that `reached` panics at.
-async fn die(world: &World, settings: Settings) {
+async fn die(harness: &Harness, settings: Settings) {
     let order = Uuid::new_v4();
     for number in 1..=3 {
-        world.topic.produce(0, &event(order, number)).await;
+        harness.topic.publish_to(0, &event(order, number)).await;
     }
-    let mut consumer = world.consumer(settings, Effects::default());
+    let mut consumer = harness.consumer(settings, Effects::default());
     let step = tokio::spawn(async move { consumer.try_process_batch(PATIENCE).await });
     assert!(step.await.unwrap_err().is_panic());
-    let committed = world.topic.committed(&world.group);
+    let committed = harness.topic.committed(&harness.group);
     assert_eq!(committed, [None; 3], "no offset before its commit");
 }
 
 #[tokio::test]
 async fn a_crash_between_commit_and_offset_leaves_a_redelivery_that_does_nothing() {
-    let world = World::create().await;
-    let mut settings = world.settings();
+    let harness = Harness::create().await;
+    let mut settings = harness.settings();
     settings.reached = |place| assert_ne!(place, "inbox.committed");
-    die(&world, settings).await;
-    assert_eq!(world.effect_count().await, 3);
-    let mut consumer = world.consumer(world.settings(), Effects::default());
+    die(&harness, settings).await;
+    assert_eq!(harness.effect_count().await, 3);
+    let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain(&mut consumer, 3).await, [0, 3, 0]);
-    assert_eq!(world.effect_count().await, 3);
+    assert_eq!(harness.effect_count().await, 3);
 }
 
 #[tokio::test]
 async fn a_crash_before_the_commit_leaves_neither_ledger_nor_effect() {
-    let world = World::create().await;
-    let mut settings = world.settings();
+    let harness = Harness::create().await;
+    let mut settings = harness.settings();
     settings.reached = |place| assert_ne!(place, "inbox.handled");
-    die(&world, settings).await;
-    assert_eq!(world.effect_count().await, 0);
-    assert_eq!(world.ledger_count().await, 0);
-    let mut consumer = world.consumer(world.settings(), Effects::default());
+    die(&harness, settings).await;
+    assert_eq!(harness.effect_count().await, 0);
+    assert_eq!(harness.ledger_count().await, 0);
+    let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain(&mut consumer, 3).await, [3, 0, 0]);
-    assert_eq!(world.effect_count().await, 3);
+    assert_eq!(harness.effect_count().await, 3);
 }
 
 #[tokio::test]
 async fn shutdown_in_the_middle_of_a_batch_is_prompt_and_loses_nothing() {
-    let world = World::create().await;
-    world.topic.produce(0, &event(Uuid::new_v4(), 1)).await;
+    let harness = Harness::create().await;
+    harness.topic.publish_to(0, &event(Uuid::new_v4(), 1)).await;
     let slow = Effects {
         delay: Duration::from_secs(60),
         ..Effects::default()
     };
-    let (shutdown, task) = world.run(world.settings(), slow.clone());
+    let (shutdown, task) = harness.run(harness.settings(), slow.clone());
     eventually("the handler is at work", async || slow.calls() > 0).await;
     shutdown.cancel();
     let stopped = tokio::time::timeout(Duration::from_secs(5), task).await;
     stopped.expect("it does not stop").unwrap().unwrap();
-    assert_eq!(world.topic.committed(&world.group), [None; 3]);
-    let mut consumer = world.consumer(world.settings(), Effects::default());
+    assert_eq!(harness.topic.committed(&harness.group), [None; 3]);
+    let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain(&mut consumer, 1).await, [1, 0, 0]);
-    assert_eq!(world.effect_count().await, 1);
+    assert_eq!(harness.effect_count().await, 1);
 }
 
 #[tokio::test]
 async fn a_step_that_is_given_up_keeps_its_messages_for_the_next() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let failing = Effects::failing(usize::MAX);
     let order = Uuid::new_v4();
-    world.topic.produce(0, &event(order, 1)).await;
-    let mut consumer = world.consumer(world.settings(), failing.clone());
+    harness.topic.publish_to(0, &event(order, 1)).await;
+    let mut consumer = harness.consumer(harness.settings(), failing.clone());
     tokio::select! {
         _ = consumer.try_process_batch(PATIENCE) => panic!("it was told to fail"),
         () = eventually("the handler was asked", async || failing.calls() > 0) => {}
     }
     failing.heal();
-    world.topic.produce(0, &event(order, 2)).await;
+    harness.topic.publish_to(0, &event(order, 2)).await;
     assert_eq!(drain(&mut consumer, 2).await, [2, 0, 0]);
-    assert_eq!(world.effects(order).await, [1, 2]);
+    assert_eq!(harness.effects(order).await, [1, 2]);
 }

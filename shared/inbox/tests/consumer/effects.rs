@@ -10,7 +10,7 @@ use inbox::{Delivery, Handler};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 /// More failures than any test waits for.
 pub(crate) const FOR_EVER: usize = usize::MAX;
@@ -49,12 +49,12 @@ impl Effects {
     }
 
     /// Whatever is parked as a culprit could be handled from now on.
-    pub(crate) async fn cure_parked(&self, world: &World) {
+    pub(crate) async fn cure_parked(&self, harness: &Harness) {
         let culprits: Vec<(Uuid, i32)> = sqlx::query_as(
             "select subject, (convert_from(payload, 'UTF8')::jsonb->>'attempt')::integer
              from parked_messages where culprit",
         )
-        .fetch_all(&world.pool)
+        .fetch_all(&harness.pool)
         .await
         .unwrap();
         let mut poison = self.poison.lock().unwrap();

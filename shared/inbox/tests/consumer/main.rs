@@ -10,6 +10,7 @@
 mod ageing;
 mod crashes;
 mod effects;
+mod harness;
 mod lag;
 mod losses;
 mod operator;
@@ -19,6 +20,4 @@ mod rebalances;
 mod redelivery;
 mod redriving;
 mod retries;
-mod topic;
 mod unreadable;
-mod world;

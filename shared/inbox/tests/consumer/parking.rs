@@ -3,48 +3,48 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::effects::{Effects, FOR_EVER};
+use crate::harness::{Harness, PATIENCE, drain_parking, event, eventually};
 use crate::operator::Operator;
-use crate::world::{PATIENCE, World, drain_parking, event, eventually};
 
 #[tokio::test]
 async fn a_message_that_goes_on_failing_is_parked_and_all_other_orders_flow_on() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let poisoned = Uuid::new_v4();
     let others: Vec<Uuid> = (0..20).map(|_| Uuid::new_v4()).collect();
     for (index, order) in (0..).zip(&others) {
-        world.topic.produce(index % 3, &event(*order, 1)).await;
+        harness.topic.publish_to(index % 3, &event(*order, 1)).await;
     }
-    world.topic.produce(0, &event(poisoned, 1)).await;
+    harness.topic.publish_to(0, &event(poisoned, 1)).await;
     for (index, order) in (0..).zip(&others) {
-        world.topic.produce(index % 3, &event(*order, 2)).await;
+        harness.topic.publish_to(index % 3, &event(*order, 2)).await;
     }
     let effects = Effects::poisoned(&[(poisoned, 1)]);
-    let mut consumer = world.consumer(world.settings(), effects);
+    let mut consumer = harness.consumer(harness.settings(), effects);
     assert_eq!(drain_parking(&mut consumer, 41).await, [40, 0, 1, 0]);
     for order in others {
-        assert_eq!(world.effects(order).await, [1, 2]);
+        assert_eq!(harness.effects(order).await, [1, 2]);
     }
-    assert!(world.effects(poisoned).await.is_empty());
-    assert_eq!(world.queue(poisoned).await, [(1, true)]);
-    assert_eq!(world.ledger_count().await, 40, "parked is not processed");
+    assert!(harness.effects(poisoned).await.is_empty());
+    assert_eq!(harness.queue(poisoned).await, [(1, true)]);
+    assert_eq!(harness.ledger_count().await, 40, "parked is not processed");
     drop(consumer);
-    let committed = world.topic.committed(&world.group);
+    let committed = harness.topic.committed(&harness.group);
     assert_eq!(committed.iter().flatten().sum::<i64>(), 41, "{committed:?}");
 }
 
 #[tokio::test]
 async fn it_is_tried_as_often_as_the_setting_says_and_says_why_it_was_parked() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     for (number, cause) in [
         (1, "poison\u{fffd} in number 1"),
         (2, "the handler panicked"),
     ] {
         let order = Uuid::new_v4();
-        world.topic.produce(0, &event(order, number)).await;
+        harness.topic.publish_to(0, &event(order, number)).await;
         let effects = Effects::poisoned(&[(order, number)]);
-        let mut settings = world.settings();
+        let mut settings = harness.settings();
         settings.tries_max = 3;
-        let mut consumer = world.consumer(settings, effects.clone());
+        let mut consumer = harness.consumer(settings, effects.clone());
         assert_eq!(drain_parking(&mut consumer, 1).await, [0, 0, 1, 0]);
         // Once with its batch, and then alone.
         assert_eq!(effects.calls(), 1 + 3);
@@ -52,105 +52,105 @@ async fn it_is_tried_as_often_as_the_setting_says_and_says_why_it_was_parked() {
         assert_eq!((&row["tries"], &row["cause"]), (&3.into(), &cause.into()));
         assert_eq!(row["event_type"], "fulfilment.shipped");
         assert_eq!(row["order_id"], order.to_string());
-        assert_eq!(row["consumer_group"], world.group);
+        assert_eq!(row["consumer_group"], harness.group);
     }
 }
 
 #[tokio::test]
 async fn later_messages_of_the_order_queue_behind_it_in_order_also_for_another_consumer() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let (poisoned, other) = (Uuid::new_v4(), Uuid::new_v4());
     for number in 1..=3 {
-        world.topic.produce(0, &event(poisoned, number)).await;
-        world.topic.produce(0, &event(other, number)).await;
+        harness.topic.publish_to(0, &event(poisoned, number)).await;
+        harness.topic.publish_to(0, &event(other, number)).await;
     }
     let effects = Effects::poisoned(&[(poisoned, 2)]);
-    let mut consumer = world.consumer(world.settings(), effects);
+    let mut consumer = harness.consumer(harness.settings(), effects);
     assert_eq!(drain_parking(&mut consumer, 6).await, [4, 0, 2, 0]);
-    assert_eq!(world.queue(poisoned).await, [(2, true), (3, false)]);
+    assert_eq!(harness.queue(poisoned).await, [(2, true), (3, false)]);
     drop(consumer);
 
     // It knows nothing of what the first remembered, and could handle all of them.
-    let mut another = world.consumer(world.settings(), Effects::default());
+    let mut another = harness.consumer(harness.settings(), Effects::default());
     for number in 4..=5 {
-        world.topic.produce(0, &event(poisoned, number)).await;
-        world.topic.produce(0, &event(other, number)).await;
+        harness.topic.publish_to(0, &event(poisoned, number)).await;
+        harness.topic.publish_to(0, &event(other, number)).await;
     }
     assert_eq!(drain_parking(&mut another, 4).await, [2, 0, 2, 0]);
     let queue = [(2, true), (3, false), (4, false), (5, false)];
-    assert_eq!(world.queue(poisoned).await, queue);
-    assert_eq!(world.effects(poisoned).await, [1]);
-    assert_eq!(world.effects(other).await, [1, 2, 3, 4, 5]);
+    assert_eq!(harness.queue(poisoned).await, queue);
+    assert_eq!(harness.effects(poisoned).await, [1]);
+    assert_eq!(harness.effects(other).await, [1, 2, 3, 4, 5]);
 }
 
 #[tokio::test]
 async fn what_comes_again_is_parked_once() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let order = Uuid::new_v4();
     for number in 1..=3 {
-        world.topic.produce(0, &event(order, number)).await;
+        harness.topic.publish_to(0, &event(order, number)).await;
     }
-    world.topic.produce_raw(0, &[], "who am I?").await;
+    harness.topic.publish_raw(0, &[], "who am I?").await;
     for expected in [[1, 0, 3, 0], [0, 4, 0, 0]] {
         let effects = Effects::poisoned(&[(order, 2)]);
-        let mut consumer = world.consumer(world.settings(), effects);
+        let mut consumer = harness.consumer(harness.settings(), effects);
         assert_eq!(drain_parking(&mut consumer, 4).await, expected);
         drop(consumer);
-        world.topic.forget_group(&world.group).await;
+        harness.topic.forget_group(&harness.group).await;
     }
-    assert_eq!(world.queue(order).await, [(2, true), (3, false)]);
-    assert_eq!(world.parked_count().await, 3);
+    assert_eq!(harness.queue(order).await, [(2, true), (3, false)]);
+    assert_eq!(harness.parked_count().await, 3);
 }
 
 #[tokio::test]
 async fn a_crash_right_after_parking_leaves_a_redelivery_that_does_nothing() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let order = Uuid::new_v4();
-    world.topic.produce(0, &event(order, 1)).await;
-    world.topic.produce(0, &event(order, 2)).await;
-    let mut settings = world.settings();
+    harness.topic.publish_to(0, &event(order, 1)).await;
+    harness.topic.publish_to(0, &event(order, 2)).await;
+    let mut settings = harness.settings();
     settings.reached = |place| assert_ne!(place, "inbox.parked");
-    let mut consumer = world.consumer(settings, Effects::poisoned(&[(order, 1)]));
+    let mut consumer = harness.consumer(settings, Effects::poisoned(&[(order, 1)]));
     let step = tokio::spawn(async move { consumer.try_process_batch(PATIENCE).await });
     assert!(step.await.unwrap_err().is_panic());
-    assert_eq!(world.queue(order).await, [(1, true)]);
-    assert_eq!(world.topic.committed(&world.group), [None; 3]);
+    assert_eq!(harness.queue(order).await, [(1, true)]);
+    assert_eq!(harness.topic.committed(&harness.group), [None; 3]);
 
-    let mut consumer = world.consumer(world.settings(), Effects::default());
+    let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain_parking(&mut consumer, 2).await, [0, 1, 1, 0]);
-    assert_eq!(world.queue(order).await, [(1, true), (2, false)]);
+    assert_eq!(harness.queue(order).await, [(1, true), (2, false)]);
 }
 
 #[tokio::test]
 async fn a_database_that_is_away_never_parks_anything() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let order = Uuid::new_v4();
-    world.topic.produce(0, &event(order, 1)).await;
+    harness.topic.publish_to(0, &event(order, 1)).await;
     let away = Effects::failing(FOR_EVER);
-    let mut settings = world.settings();
+    let mut settings = harness.settings();
     settings.tries_max = 1;
-    let (shutdown, task) = world.run(settings, away.clone());
+    let (shutdown, task) = harness.run(settings, away.clone());
     eventually("it has tried again and again", async || away.calls() > 10).await;
-    assert_eq!(world.parked_count().await, 0);
+    assert_eq!(harness.parked_count().await, 0);
     away.heal();
-    eventually("it is handled", async || world.effect_count().await == 1).await;
+    eventually("it is handled", async || harness.effect_count().await == 1).await;
     shutdown.cancel();
     task.await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn a_table_that_is_not_there_yet_never_parks_anything() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let order = Uuid::new_v4();
-    let rename = |sql| sqlx::raw_sql(sql).execute(&world.pool);
+    let rename = |sql| sqlx::raw_sql(sql).execute(&harness.pool);
     rename("alter table effects rename to not_yet")
         .await
         .unwrap();
-    world.topic.produce(0, &event(order, 1)).await;
-    let mut settings = world.settings();
+    harness.topic.publish_to(0, &event(order, 1)).await;
+    let mut settings = harness.settings();
     settings.tries_max = 1;
     settings.retry_pause = Duration::from_millis(10);
-    let mut consumer = world.consumer(settings, Effects::default());
+    let mut consumer = harness.consumer(settings, Effects::default());
     let step = consumer.try_process_batch(PATIENCE);
     // Time for many tries.
     assert!(
@@ -158,7 +158,7 @@ async fn a_table_that_is_not_there_yet_never_parks_anything() {
             .await
             .is_err()
     );
-    assert_eq!(world.parked_count().await, 0);
+    assert_eq!(harness.parked_count().await, 0);
     rename("alter table not_yet rename to effects")
         .await
         .unwrap();

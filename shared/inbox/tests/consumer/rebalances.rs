@@ -3,123 +3,129 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::effects::{Effects, FOR_EVER};
-use crate::topic::PARTITIONS;
-use crate::world::{World, event, eventually};
+use crate::harness::PARTITIONS;
+use crate::harness::{Harness, event, eventually};
 
 /// Messages 1 to `count` of one order in each partition.
-async fn fill(world: &World, count: i32) -> Vec<Uuid> {
+async fn fill(harness: &Harness, count: i32) -> Vec<Uuid> {
     let orders: Vec<Uuid> = (0..PARTITIONS).map(|_| Uuid::new_v4()).collect();
     for number in 1..=count {
         for (partition, order) in (0..).zip(&orders) {
-            world.topic.produce(partition, &event(*order, number)).await;
+            harness
+                .topic
+                .publish_to(partition, &event(*order, number))
+                .await;
         }
     }
     orders
 }
 
-async fn all_once_and_in_order(world: &World, orders: &[Uuid], count: i32) {
+async fn all_once_and_in_order(harness: &Harness, orders: &[Uuid], count: i32) {
     let expected: Vec<i32> = (1..=count).collect();
     for order in orders {
         eventually(
             "all messages of a partition have their effect",
-            async || world.effects(*order).await.len() >= expected.len(),
+            async || harness.effects(*order).await.len() >= expected.len(),
         )
         .await;
-        assert_eq!(world.effects(*order).await, expected);
+        assert_eq!(harness.effects(*order).await, expected);
     }
 }
 
 #[tokio::test]
 async fn a_consumer_that_keeps_failing_lets_another_join_and_work() {
-    let world = World::create().await;
-    fill(&world, 5).await;
+    let harness = Harness::create().await;
+    fill(&harness, 5).await;
     let stuck = Effects::failing(FOR_EVER);
-    let mut settings = world.settings();
+    let mut settings = harness.settings();
     // Full with the first message: there must be polling all the same.
     settings.batch_max = 1;
-    let (_first_shutdown, _first) = world.run(settings, stuck.clone());
+    let (_first_shutdown, _first) = harness.run(settings, stuck.clone());
     eventually("the first is stuck", async || stuck.calls() > 2).await;
-    let (_second_shutdown, _second) = world.run(world.settings(), Effects::default());
+    let (_second_shutdown, _second) = harness.run(harness.settings(), Effects::default());
     eventually("the second works on its partition", async || {
-        world.effect_count().await >= 5
+        harness.effect_count().await >= 5
     })
     .await;
 }
 
 #[tokio::test]
 async fn a_rebalance_during_a_retry_loses_nothing_of_what_stays_and_doubles_nothing_of_what_goes() {
-    let world = World::create().await;
-    let orders = fill(&world, 8).await;
+    let harness = Harness::create().await;
+    let orders = fill(&harness, 8).await;
     let failing = Effects::failing(FOR_EVER);
-    let mut settings = world.settings();
+    let mut settings = harness.settings();
     // Long enough for partitions to be taken and given back within one pause.
     settings.retry_pause = Duration::from_secs(2);
-    let (first_shutdown, first) = world.run(settings, failing.clone());
+    let (first_shutdown, first) = harness.run(settings, failing.clone());
     eventually("the first has tried", async || failing.calls() > 0).await;
-    let (_second_shutdown, _second) = world.run(world.settings(), Effects::default());
+    let (_second_shutdown, _second) = harness.run(harness.settings(), Effects::default());
     eventually("the second has taken over a partition", async || {
-        world.effect_count().await >= 8
+        harness.effect_count().await >= 8
     })
     .await;
     failing.heal();
-    all_once_and_in_order(&world, &orders, 8).await;
+    all_once_and_in_order(&harness, &orders, 8).await;
 
     // And back: the second takes over what the first gives up.
     first_shutdown.cancel();
     first.await.unwrap().unwrap();
     for (partition, order) in (0..).zip(&orders) {
-        world.topic.produce(partition, &event(*order, 9)).await;
+        harness.topic.publish_to(partition, &event(*order, 9)).await;
     }
-    all_once_and_in_order(&world, &orders, 9).await;
+    all_once_and_in_order(&harness, &orders, 9).await;
 }
 
 #[tokio::test]
 async fn the_first_message_after_a_rebalance_in_quiet_times_is_not_dropped_with_what_was_revoked() {
-    let world = World::create().await;
-    let orders = fill(&world, 1).await;
-    let (_first_shutdown, _first) = world.run(world.settings(), Effects::default());
-    all_once_and_in_order(&world, &orders, 1).await;
+    let harness = Harness::create().await;
+    let orders = fill(&harness, 1).await;
+    let (_first_shutdown, _first) = harness.run(harness.settings(), Effects::default());
+    all_once_and_in_order(&harness, &orders, 1).await;
     let guest = Effects::default();
-    let (guest_shutdown, task) = world.run(world.settings(), guest.clone());
+    let (guest_shutdown, task) = harness.run(harness.settings(), guest.clone());
     let mut number = 1;
     // Each round has the partitions revoked and handed out again while nothing is to be read.
     eventually("the guest has partitions", async || {
         number += 1;
         for (partition, order) in (0..).zip(&orders) {
-            world.topic.produce(partition, &event(*order, number)).await;
+            harness
+                .topic
+                .publish_to(partition, &event(*order, number))
+                .await;
         }
-        all_once_and_in_order(&world, &orders, number).await;
+        all_once_and_in_order(&harness, &orders, number).await;
         guest.calls() > 0
     })
     .await;
     guest_shutdown.cancel();
     task.await.unwrap().unwrap();
     for (partition, order) in (0..).zip(&orders) {
-        world
+        harness
             .topic
-            .produce(partition, &event(*order, number + 1))
+            .publish_to(partition, &event(*order, number + 1))
             .await;
     }
-    all_once_and_in_order(&world, &orders, number + 1).await;
+    all_once_and_in_order(&harness, &orders, number + 1).await;
 }
 
 #[tokio::test]
 async fn consumers_that_come_and_go_process_everything_once_and_in_order() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let slow = Effects {
         delay: Duration::from_millis(20),
         ..Effects::default()
     };
-    let mut settings = world.settings();
+    let mut settings = harness.settings();
     settings.batch_max = 3;
-    let (_lasting_shutdown, _lasting) = world.run(settings.clone(), slow.clone());
-    let filling = fill(&world, 40);
+    let (_lasting_shutdown, _lasting) = harness.run(settings.clone(), slow.clone());
+    let filling = fill(&harness, 40);
     let coming_and_going = async {
         for _ in 0..3 {
-            let (shutdown, guest) = world.run(settings.clone(), slow.clone());
-            let before = world.effect_count().await;
+            let (shutdown, guest) = harness.run(settings.clone(), slow.clone());
+            let before = harness.effect_count().await;
             eventually("the group makes progress", async || {
-                world.effect_count().await > before + 5
+                harness.effect_count().await > before + 5
             })
             .await;
             shutdown.cancel();
@@ -127,5 +133,5 @@ async fn consumers_that_come_and_go_process_everything_once_and_in_order() {
         }
     };
     let (orders, ()) = tokio::join!(filling, coming_and_going);
-    all_once_and_in_order(&world, &orders, 40).await;
+    all_once_and_in_order(&harness, &orders, 40).await;
 }

@@ -2,37 +2,37 @@ use reqwest::Method;
 use uuid::Uuid;
 
 use crate::effects::Effects;
+use crate::harness::{Harness, drain_parking, event, eventually};
 use crate::operator::Operator;
-use crate::world::{World, drain_parking, event, eventually};
 
 /// One order whose second of four messages is poisoned, consumed.
-async fn one_parked(world: &World, effects: &Effects) -> (Uuid, Operator) {
+async fn one_parked(harness: &Harness, effects: &Effects) -> (Uuid, Operator) {
     let order = Uuid::new_v4();
     for number in 1..=4 {
-        world.topic.produce(0, &event(order, number)).await;
+        harness.topic.publish_to(0, &event(order, number)).await;
     }
     effects.poison(order, 2);
-    let mut consumer = world.consumer(world.settings(), effects.clone());
+    let mut consumer = harness.consumer(harness.settings(), effects.clone());
     assert_eq!(drain_parking(&mut consumer, 4).await, [1, 0, 3, 0]);
     (order, Operator::of(&consumer).await)
 }
 
 #[tokio::test]
 async fn a_redrive_handles_the_whole_queue_in_order_and_a_repeat_does_nothing() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let effects = Effects::default();
-    let (order, operator) = one_parked(&world, &effects).await;
+    let (order, operator) = one_parked(&harness, &effects).await;
     let id = operator.first_id().await;
     effects.heal();
     assert_eq!(operator.redrive(id).await, [3, 0, 0]);
-    assert_eq!(world.effects(order).await, [1, 2, 3, 4]);
-    assert_eq!(world.parked_count().await, 0);
-    assert_eq!(world.ledger_count().await, 4);
+    assert_eq!(harness.effects(order).await, [1, 2, 3, 4]);
+    assert_eq!(harness.parked_count().await, 0);
+    assert_eq!(harness.ledger_count().await, 4);
     for _ in 0..2 {
         assert_eq!(operator.redrive(id).await, [0, 0, 0]);
         assert_eq!(operator.discard(id).await, (false, [0, 0, 0]));
     }
-    assert_eq!(world.effects(order).await, [1, 2, 3, 4]);
+    assert_eq!(harness.effects(order).await, [1, 2, 3, 4]);
     let (status, problem) = operator.ask(Method::GET, &format!("/{id}")).await;
     assert_eq!(
         (status.as_u16(), &problem["code"]),
@@ -40,24 +40,24 @@ async fn a_redrive_handles_the_whole_queue_in_order_and_a_repeat_does_nothing() 
     );
 
     // The order goes on as if nothing had been.
-    let mut consumer = world.consumer(world.settings(), effects);
-    world.topic.produce(0, &event(order, 5)).await;
+    let mut consumer = harness.consumer(harness.settings(), effects);
+    harness.topic.publish_to(0, &event(order, 5)).await;
     let [fresh, _, parked, _] = drain_parking(&mut consumer, 1).await;
     assert_eq!((fresh, parked), (1, 0));
 }
 
 #[tokio::test]
 async fn a_redrive_stops_at_the_first_that_fails_and_says_so() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let effects = Effects::default();
-    let (order, operator) = one_parked(&world, &effects).await;
+    let (order, operator) = one_parked(&harness, &effects).await;
     effects.heal();
     effects.poison(order, 3);
     // Whichever message of the order is named, it starts with the first.
     let last = operator.list().await.pop().unwrap()["id"].as_i64().unwrap();
     assert_eq!(operator.redrive(last).await, [1, 0, 2]);
-    assert_eq!(world.effects(order).await, [1, 2]);
-    assert_eq!(world.queue(order).await, [(3, true), (4, false)]);
+    assert_eq!(harness.effects(order).await, [1, 2]);
+    assert_eq!(harness.queue(order).await, [(3, true), (4, false)]);
     let culprit = &operator.list().await[0];
     assert_eq!(
         (&culprit["tries"], &culprit["cause"]),
@@ -69,14 +69,14 @@ async fn a_redrive_stops_at_the_first_that_fails_and_says_so() {
     assert_eq!(operator.list().await[0]["tries"], 2);
     effects.heal();
     assert_eq!(operator.redrive(last).await, [2, 0, 0]);
-    assert_eq!(world.effects(order).await, [1, 2, 3, 4]);
+    assert_eq!(harness.effects(order).await, [1, 2, 3, 4]);
 }
 
 #[tokio::test]
 async fn a_database_that_is_away_during_a_redrive_changes_nothing() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let effects = Effects::default();
-    let (order, operator) = one_parked(&world, &effects).await;
+    let (order, operator) = one_parked(&harness, &effects).await;
     let id = operator.first_id().await;
     effects.heal();
     effects.fail(1);
@@ -86,7 +86,7 @@ async fn a_database_that_is_away_during_a_redrive_changes_nothing() {
         (503, &true.into())
     );
     assert_eq!(
-        world.queue(order).await,
+        harness.queue(order).await,
         [(2, true), (3, false), (4, false)]
     );
     assert_eq!(operator.redrive(id).await, [3, 0, 0]);
@@ -94,9 +94,9 @@ async fn a_database_that_is_away_during_a_redrive_changes_nothing() {
 
 #[tokio::test]
 async fn a_discarded_culprit_is_gone_for_good_and_the_rest_is_driven() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let effects = Effects::default();
-    let (order, operator) = one_parked(&world, &effects).await;
+    let (order, operator) = one_parked(&harness, &effects).await;
     let ids: Vec<i64> = operator
         .list()
         .await
@@ -108,47 +108,47 @@ async fn a_discarded_culprit_is_gone_for_good_and_the_rest_is_driven() {
         (status.as_u16(), &problem["code"]),
         (409, &"not_the_culprit".into())
     );
-    assert_eq!(world.parked_count().await, 3);
+    assert_eq!(harness.parked_count().await, 3);
 
     assert_eq!(operator.discard(ids[0]).await, (true, [2, 0, 0]));
-    assert_eq!(world.effects(order).await, [1, 3, 4]);
+    assert_eq!(harness.effects(order).await, [1, 3, 4]);
     // A redelivery does not bring it back, and it may have healed meanwhile.
     effects.heal();
-    world.topic.forget_group(&world.group).await;
-    let mut consumer = world.consumer(world.settings(), effects);
+    harness.topic.forget_group(&harness.group).await;
+    let mut consumer = harness.consumer(harness.settings(), effects);
     assert_eq!(drain_parking(&mut consumer, 4).await, [0, 4, 0, 0]);
-    assert_eq!(world.effects(order).await, [1, 3, 4]);
-    assert_eq!(world.parked_count().await, 0);
+    assert_eq!(harness.effects(order).await, [1, 3, 4]);
+    assert_eq!(harness.parked_count().await, 0);
 }
 
 #[tokio::test]
 async fn a_redrive_that_dies_before_its_commit_changes_nothing_and_after_it_all() {
     for (place, left) in [("redrive.handled", 3), ("redrive.committed", 0)] {
-        let world = World::create().await;
+        let harness = Harness::create().await;
         let effects = Effects::default();
-        let (order, operator) = one_parked(&world, &effects).await;
+        let (order, operator) = one_parked(&harness, &effects).await;
         let id = operator.first_id().await;
         effects.heal();
-        let mut settings = world.settings();
+        let mut settings = harness.settings();
         settings.reached = match place {
             "redrive.handled" => |place| assert_ne!(place, "redrive.handled"),
             _ => |place| assert_ne!(place, "redrive.committed"),
         };
-        let dying = world.consumer(settings, effects.clone());
+        let dying = harness.consumer(settings, effects.clone());
         Operator::of(&dying).await.ask_in_vain(id).await;
-        assert_eq!(world.parked_count().await, left, "{place}");
+        assert_eq!(harness.parked_count().await, left, "{place}");
         operator.redrive(id).await;
-        assert_eq!(world.effects(order).await, [1, 2, 3, 4], "{place}");
+        assert_eq!(harness.effects(order).await, [1, 2, 3, 4], "{place}");
     }
 }
 
 #[tokio::test]
 async fn pages_of_the_list_follow_each_other() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     for number in 0..5 {
-        world.topic.produce_raw(0, &[], &number.to_string()).await;
+        harness.topic.publish_raw(0, &[], &number.to_string()).await;
     }
-    let mut consumer = world.consumer(world.settings(), Effects::default());
+    let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain_parking(&mut consumer, 5).await, [0, 0, 5, 0]);
     let operator = Operator::of(&consumer).await;
     let mut seen = Vec::new();
@@ -176,15 +176,17 @@ async fn pages_of_the_list_follow_each_other() {
 async fn redrives_and_consumers_at_the_same_moment_lose_nothing_and_nothing_overtakes() {
     const ORDERS: usize = 6;
     const MESSAGES: i32 = 60;
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let orders: Vec<Uuid> = (0..ORDERS).map(|_| Uuid::new_v4()).collect();
     let effects = Effects::default();
-    let mut settings = world.settings();
+    let mut settings = harness.settings();
     settings.tries_max = 1;
     settings.batch_max = 5;
     settings.retry_pause = std::time::Duration::from_millis(1);
-    let (first, _shutdown, _task) = world.run_operated(settings.clone(), effects.clone()).await;
-    let (second, _shutdown, _task) = world.run_operated(settings, effects.clone()).await;
+    let (first, _shutdown, _task) = harness
+        .run_operated(settings.clone(), effects.clone())
+        .await;
+    let (second, _shutdown, _task) = harness.run_operated(settings, effects.clone()).await;
     let producing = async {
         for number in 1..=MESSAGES {
             for (partition, order) in (0..).zip(&orders) {
@@ -192,9 +194,9 @@ async fn redrives_and_consumers_at_the_same_moment_lose_nothing_and_nothing_over
                 if number % 4 == 0 {
                     effects.poison(*order, number);
                 }
-                world
+                harness
                     .topic
-                    .produce(partition % 3, &event(*order, number))
+                    .publish_to(partition % 3, &event(*order, number))
                     .await;
             }
         }
@@ -204,20 +206,20 @@ async fn redrives_and_consumers_at_the_same_moment_lose_nothing_and_nothing_over
             for row in first.list().await {
                 let id = row["id"].as_i64().unwrap();
                 if row["culprit"] == true {
-                    effects.cure_parked(&world).await;
+                    effects.cure_parked(&harness).await;
                 }
                 let (one, other) = (first.try_redrive(id), second.try_redrive(id));
                 tokio::join!(one, other);
             }
-            world.effect_count().await >= ORDERS as i64 * i64::from(MESSAGES)
+            harness.effect_count().await >= ORDERS as i64 * i64::from(MESSAGES)
         })
         .await;
     };
     tokio::join!(producing, operating);
     let expected: Vec<i32> = (1..=MESSAGES).collect();
     for order in orders {
-        assert_eq!(world.effects(order).await, expected);
+        assert_eq!(harness.effects(order).await, expected);
     }
-    assert_eq!(world.parked_count().await, 0);
-    assert_eq!(world.count("select count(*) from parked_orders").await, 0);
+    assert_eq!(harness.parked_count().await, 0);
+    assert_eq!(harness.count("select count(*) from parked_orders").await, 0);
 }

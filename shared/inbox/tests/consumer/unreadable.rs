@@ -2,8 +2,8 @@ use events::header;
 use uuid::Uuid;
 
 use crate::effects::Effects;
+use crate::harness::{Harness, drain_parking, event};
 use crate::operator::Operator;
-use crate::world::{World, drain_parking, event};
 
 #[tokio::test]
 async fn a_wanted_message_that_cannot_be_read_is_parked_alone_and_the_others_flow_on() {
@@ -16,14 +16,17 @@ async fn a_message_that_does_not_say_what_it_is_might_be_wanted_and_is_parked() 
 }
 
 async fn steps_around(headers: &[(&str, &str)]) {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let order = Uuid::new_v4();
-    world.topic.produce(0, &event(order, 1)).await;
-    world.topic.produce_raw(0, headers, "no id, no order").await;
-    world.topic.produce(0, &event(order, 2)).await;
-    let mut consumer = world.consumer(world.settings(), Effects::default());
+    harness.topic.publish_to(0, &event(order, 1)).await;
+    harness
+        .topic
+        .publish_raw(0, headers, "no id, no order")
+        .await;
+    harness.topic.publish_to(0, &event(order, 2)).await;
+    let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain_parking(&mut consumer, 3).await, [2, 0, 1, 0]);
-    assert_eq!(world.effects(order).await, [1, 2]);
+    assert_eq!(harness.effects(order).await, [1, 2]);
 
     let operator = Operator::of(&consumer).await;
     let id = operator.first_id().await;
@@ -44,26 +47,26 @@ async fn steps_around(headers: &[(&str, &str)]) {
     assert_eq!(operator.redrive(id).await, [0, 0, 1]);
     assert_eq!(operator.inspect(id).await["tries"], 1);
     assert_eq!(operator.discard(id).await, (true, [0, 0, 0]));
-    assert_eq!(world.parked_count().await, 0);
+    assert_eq!(harness.parked_count().await, 0);
 }
 
 #[tokio::test]
 async fn one_that_names_its_order_holds_that_order_up_and_no_other() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let (order, other) = (Uuid::new_v4(), Uuid::new_v4());
     let subject = order.to_string();
     let headers = [
         (header::TYPE, "fulfilment.shipped"),
         (header::SUBJECT, &*subject),
     ];
-    world.topic.produce(0, &event(order, 1)).await;
-    world.topic.produce_bytes(0, &headers, b"\xff\xfe\0").await;
-    world.topic.produce(0, &event(order, 2)).await;
-    world.topic.produce(0, &event(other, 1)).await;
-    let mut consumer = world.consumer(world.settings(), Effects::default());
+    harness.topic.publish_to(0, &event(order, 1)).await;
+    harness.topic.publish_raw(0, &headers, b"\xff\xfe\0").await;
+    harness.topic.publish_to(0, &event(order, 2)).await;
+    harness.topic.publish_to(0, &event(other, 1)).await;
+    let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain_parking(&mut consumer, 4).await, [2, 0, 2, 0]);
-    assert_eq!(world.effects(order).await, [1]);
-    assert_eq!(world.effects(other).await, [1]);
+    assert_eq!(harness.effects(order).await, [1]);
+    assert_eq!(harness.effects(other).await, [1]);
 
     let operator = Operator::of(&consumer).await;
     let culprits: Vec<_> = operator
@@ -76,28 +79,28 @@ async fn one_that_names_its_order_holds_that_order_up_and_no_other() {
     let id = operator.first_id().await;
     assert_eq!(operator.inspect(id).await["payload"], "\\xfffe00");
     assert_eq!(operator.discard(id).await, (true, [1, 0, 0]));
-    assert_eq!(world.effects(order).await, [1, 2]);
+    assert_eq!(harness.effects(order).await, [1, 2]);
 }
 
 #[tokio::test]
 async fn nothing_that_a_header_can_hold_keeps_a_message_from_being_parked() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let order = Uuid::new_v4().to_string();
     for headers in [
         [(header::TYPE, "a\0b"), (header::SUBJECT, "a\0b")],
         [(header::ID, "a\0b"), (header::SUBJECT, &order)],
         [(header::TYPE, "fulfilment.shipped"), (header::ID, &order)],
     ] {
-        world.topic.produce_bytes(0, &headers, b"\0").await;
+        harness.topic.publish_raw(0, &headers, b"\0").await;
     }
-    let mut consumer = world.consumer(world.settings(), Effects::default());
+    let mut consumer = harness.consumer(harness.settings(), Effects::default());
     // The first says what it is: nothing that anybody knows.
     assert_eq!(drain_parking(&mut consumer, 3).await, [0, 0, 2, 1]);
 }
 
 #[tokio::test]
 async fn the_corrected_message_is_not_taken_for_the_unreadable_one_with_its_id() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let order = Uuid::new_v4();
     let good = event(order, 1);
     let (id, subject) = (good.id.to_string(), order.to_string());
@@ -106,12 +109,12 @@ async fn the_corrected_message_is_not_taken_for_the_unreadable_one_with_its_id()
         (header::ID, &*id),
         (header::SUBJECT, &*subject),
     ];
-    world.topic.produce_raw(0, &headers, &good.payload).await;
-    world.topic.produce(0, &good).await;
-    let mut consumer = world.consumer(world.settings(), Effects::default());
+    harness.topic.publish_raw(0, &headers, &good.payload).await;
+    harness.topic.publish_to(0, &good).await;
+    let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain_parking(&mut consumer, 2).await, [0, 0, 2, 0]);
     let operator = Operator::of(&consumer).await;
     let culprit = operator.first_id().await;
     assert_eq!(operator.discard(culprit).await, (true, [1, 0, 0]));
-    assert_eq!(world.effects(order).await, [1]);
+    assert_eq!(harness.effects(order).await, [1]);
 }

@@ -2,7 +2,7 @@ use outbox::{Outcome, enqueue};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::world::{World, event};
+use crate::harness::{Harness, event};
 
 /// What many write first: everything after the last id that was seen.
 struct CursorRelay {
@@ -24,29 +24,29 @@ impl CursorRelay {
 
 #[tokio::test]
 async fn a_row_that_commits_late_is_lost_by_a_cursor_and_published_by_the_relay() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let (late, early) = (event(Uuid::new_v4(), 1), event(Uuid::new_v4(), 1));
     let mut cursor = CursorRelay { last: 0 };
-    let mut relay = world.relay(world.settings());
+    let mut relay = harness.relay(harness.settings());
 
     // The first number is taken by a transaction that stays open while the second commits.
-    let mut slow = world.pool.begin().await.unwrap();
+    let mut slow = harness.pool.begin().await.unwrap();
     enqueue(&mut slow, std::slice::from_ref(&late))
         .await
         .unwrap();
-    world.write(std::slice::from_ref(&early)).await;
-    assert_eq!(cursor.publish(&world.pool).await, [early.id]);
+    harness.write(std::slice::from_ref(&early)).await;
+    assert_eq!(cursor.publish(&harness.pool).await, [early.id]);
     let step = relay.try_publish_batch().await.unwrap();
     assert_eq!(step, Outcome::Published(1));
 
     slow.commit().await.unwrap();
     assert!(
-        cursor.publish(&world.pool).await.is_empty(),
+        cursor.publish(&harness.pool).await.is_empty(),
         "lost for ever"
     );
     let step = relay.try_publish_batch().await.unwrap();
     assert_eq!(step, Outcome::Published(1));
-    let mut published = world.ids().await;
+    let mut published = harness.ids().await;
     let mut written = vec![late.id.to_string(), early.id.to_string()];
     published.sort();
     written.sort();
@@ -55,11 +55,11 @@ async fn a_row_that_commits_late_is_lost_by_a_cursor_and_published_by_the_relay(
 
 #[tokio::test]
 async fn what_is_rolled_back_is_never_published() {
-    let world = World::create().await;
-    let mut tx = world.pool.begin().await.unwrap();
+    let harness = Harness::create().await;
+    let mut tx = harness.pool.begin().await.unwrap();
     enqueue(&mut tx, &[event(Uuid::new_v4(), 1)]).await.unwrap();
     tx.rollback().await.unwrap();
-    let step = world.relay(world.settings()).try_publish_batch().await;
+    let step = harness.relay(harness.settings()).try_publish_batch().await;
     assert_eq!(step.unwrap(), Outcome::Idle);
-    assert!(world.ids().await.is_empty());
+    assert!(harness.ids().await.is_empty());
 }

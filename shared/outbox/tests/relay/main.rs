@@ -8,6 +8,7 @@
 
 mod backlog;
 mod crashes;
+mod harness;
 mod late_commits;
 mod order;
 mod outages;
@@ -15,7 +16,5 @@ mod replicas;
 mod republishing;
 mod retention;
 mod sessions;
-mod topic;
 mod wakes;
 mod wire;
-mod world;

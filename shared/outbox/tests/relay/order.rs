@@ -5,7 +5,7 @@ use events::Envelope;
 use outbox::Outcome;
 use uuid::Uuid;
 
-use crate::world::{World, event, numbers};
+use crate::harness::{Harness, event, numbers};
 
 /// Above what a producer accepts by default.
 const TOO_LARGE: usize = 1_100_000;
@@ -18,21 +18,21 @@ fn oversized(order_id: Uuid, number: i32) -> Envelope {
 
 #[tokio::test]
 async fn the_events_of_one_order_arrive_in_order_over_many_batches() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let orders: Vec<Uuid> = (0..7).map(|_| Uuid::new_v4()).collect();
     for number in 1..=20 {
         let events: Vec<Envelope> = orders.iter().map(|id| event(*id, number)).collect();
-        world.write(&events).await;
+        harness.write(&events).await;
     }
-    let mut settings = world.settings();
+    let mut settings = harness.settings();
     settings.batch_max = 9;
-    let mut relay = world.relay(settings);
+    let mut relay = harness.relay(settings);
     let mut steps = 0;
     while relay.try_publish_batch().await.unwrap() != Outcome::Idle {
         steps += 1;
     }
     assert_eq!(steps, (7 * 20_u32).div_ceil(9));
-    let messages = world.topic.read().await;
+    let messages = harness.topic.read().await;
     assert_eq!(messages.len(), 7 * 20);
     for order in orders {
         let expected: Vec<i32> = (1..=20).collect();
@@ -42,19 +42,19 @@ async fn the_events_of_one_order_arrive_in_order_over_many_batches() {
 
 #[tokio::test]
 async fn an_event_that_cannot_be_sent_is_not_overtaken_by_the_next_of_its_order() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let (stuck, other) = (Uuid::new_v4(), Uuid::new_v4());
-    world
+    harness
         .write(&[oversized(stuck, 1), event(stuck, 2), event(other, 1)])
         .await;
-    let mut relay = world.relay(world.settings());
+    let mut relay = harness.relay(harness.settings());
     let first = relay.try_publish_batch().await.unwrap();
     let (published, refused) = (1, 2);
     assert_eq!(first, Outcome::Refused { published, refused });
     let again = relay.try_publish_batch().await.unwrap();
     let (published, refused) = (0, 2);
     assert_eq!(again, Outcome::Refused { published, refused });
-    let messages = world.topic.read().await;
+    let messages = harness.topic.read().await;
     assert_eq!(numbers(&messages, other), [1]);
     assert_eq!(messages.len(), 1, "nothing of the order that is held up");
 }
@@ -62,18 +62,18 @@ async fn an_event_that_cannot_be_sent_is_not_overtaken_by_the_next_of_its_order(
 #[tokio::test]
 async fn wakes_do_not_turn_a_failure_into_a_busy_loop() {
     static CLAIMS: AtomicUsize = AtomicUsize::new(0);
-    let world = World::create().await;
-    world.write(&[oversized(Uuid::new_v4(), 1)]).await;
-    let mut settings = world.settings();
+    let harness = Harness::create().await;
+    harness.write(&[oversized(Uuid::new_v4(), 1)]).await;
+    let mut settings = harness.settings();
     settings.reached = |place| {
         if place == "relay.claimed" {
             CLAIMS.fetch_add(1, Ordering::Relaxed);
         }
     };
-    let (_shutdown, task) = world.run(settings);
+    let (_shutdown, task) = harness.run(settings);
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(1) {
-        world.wake.wake();
+        harness.wake.wake();
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     task.abort();

@@ -5,7 +5,7 @@ use events::Envelope;
 use outbox::{Outcome, SHARDS};
 use uuid::Uuid;
 
-use crate::world::{World, event, eventually, numbers};
+use crate::harness::{Harness, event, eventually, numbers};
 
 const ALL: i64 = SHARDS as i64;
 
@@ -17,42 +17,42 @@ fn orders() -> Vec<Uuid> {
     orders
 }
 
-async fn write_round(world: &World, orders: &[Uuid], number: i32) {
+async fn write_round(harness: &Harness, orders: &[Uuid], number: i32) {
     let events: Vec<Envelope> = orders.iter().map(|id| event(*id, number)).collect();
-    world.write(&events).await;
-    world.wake.wake();
+    harness.write(&events).await;
+    harness.wake.wake();
 }
 
 #[tokio::test]
 async fn two_relays_share_the_work_and_the_one_left_takes_over_all_of_it() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let orders = orders();
-    let (_first_shutdown, first) = world.run(world.settings());
+    let (_first_shutdown, first) = harness.run(harness.settings());
     eventually("one relay has everything", async || {
-        world.shares().await == [ALL]
+        harness.shares().await == [ALL]
     })
     .await;
-    write_round(&world, &orders, 1).await;
-    let (_second_shutdown, _second) = world.run(world.settings());
+    write_round(&harness, &orders, 1).await;
+    let (_second_shutdown, _second) = harness.run(harness.settings());
     for number in 2..=10 {
-        write_round(&world, &orders, number).await;
+        write_round(&harness, &orders, number).await;
     }
     eventually("two relays have half each", async || {
-        world.shares().await == [ALL / 2, ALL / 2]
+        harness.shares().await == [ALL / 2, ALL / 2]
     })
     .await;
-    world.all_published().await;
-    write_round(&world, &orders, 11).await;
+    harness.all_published().await;
+    write_round(&harness, &orders, 11).await;
     first.abort();
-    write_round(&world, &orders, 12).await;
+    write_round(&harness, &orders, 12).await;
     eventually("the other relay has everything", async || {
-        world.shares().await == [ALL]
+        harness.shares().await == [ALL]
     })
     .await;
-    world.all_published().await;
+    harness.all_published().await;
 
     // The one that was aborted may have sent what it did not mark: sent again, never overtaken.
-    let messages = world.topic.read().await;
+    let messages = harness.topic.read().await;
     for order in orders {
         let mut seen = numbers(&messages, order);
         let mut firsts = BTreeSet::new();
@@ -64,21 +64,21 @@ async fn two_relays_share_the_work_and_the_one_left_takes_over_all_of_it() {
 
 #[tokio::test]
 async fn a_relay_that_is_paused_loses_its_shards_and_comes_back_harmlessly() {
-    let world = World::create().await;
-    let mut settings = world.settings();
+    let harness = Harness::create().await;
+    let mut settings = harness.settings();
     settings.silence_max = Duration::from_millis(300);
-    let mut paused = world.relay(settings);
+    let mut paused = harness.relay(settings);
     assert_eq!(paused.try_publish_batch().await.unwrap(), Outcome::Idle);
-    assert_eq!(world.shares().await, [ALL]);
+    assert_eq!(harness.shares().await, [ALL]);
 
     // From here on it is not stepped, as if its process had been stopped.
     let event = event(Uuid::new_v4(), 1);
-    world.write(std::slice::from_ref(&event)).await;
-    let (_shutdown, _other) = world.run(world.settings());
-    world.all_published().await;
+    harness.write(std::slice::from_ref(&event)).await;
+    let (_shutdown, _other) = harness.run(harness.settings());
+    harness.all_published().await;
 
     // It finds its session gone, makes a new one, and sends nothing twice.
     assert!(paused.try_publish_batch().await.is_err());
     assert_eq!(paused.try_publish_batch().await.unwrap(), Outcome::Idle);
-    assert_eq!(world.ids().await, [event.id.to_string()]);
+    assert_eq!(harness.ids().await, [event.id.to_string()]);
 }

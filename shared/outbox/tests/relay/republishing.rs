@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use crate::world::{World, event, eventually, numbers};
+use crate::harness::{Harness, event, eventually, numbers};
 
 fn long_ago() -> DateTime<Utc> {
     Utc::now() - TimeDelta::days(365)
@@ -15,30 +15,30 @@ fn long_ago() -> DateTime<Utc> {
 
 #[tokio::test]
 async fn what_was_published_is_sent_again_with_the_same_ids_and_in_order() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let orders: Vec<Uuid> = (0..5).map(|_| Uuid::new_v4()).collect();
     for number in 1..=4 {
         let events: Vec<_> = orders.iter().map(|id| event(*id, number)).collect();
-        world.write(&events).await;
+        harness.write(&events).await;
     }
-    let mut settings = world.settings();
+    let mut settings = harness.settings();
     settings.batch_max = 7;
-    let mut relay = world.relay(settings);
+    let mut relay = harness.relay(settings);
     while relay.try_publish_batch().await.unwrap() != Outcome::Idle {}
-    let first = world.topic.read().await;
-    assert_eq!(republish(&world.pool, long_ago()).await.unwrap(), 20);
+    let first = harness.topic.read().await;
+    assert_eq!(republish(&harness.pool, long_ago()).await.unwrap(), 20);
     // A repeat before anything was sent finds nothing to do.
-    assert_eq!(republish(&world.pool, long_ago()).await.unwrap(), 0);
+    assert_eq!(republish(&harness.pool, long_ago()).await.unwrap(), 0);
     assert!(
         relay.try_publish_batch().await.is_err(),
         "its session ended"
     );
     while relay.try_publish_batch().await.unwrap() != Outcome::Idle {}
-    let messages = world.topic.read().await;
+    let messages = harness.topic.read().await;
     for order in orders {
         assert_eq!(numbers(&messages, order), [1, 2, 3, 4, 1, 2, 3, 4]);
     }
-    let ids = |messages: &[crate::topic::Received]| {
+    let ids = |messages: &[testkit::test_topic::Received]| {
         let mut ids: Vec<String> = messages.iter().map(|it| it.id().to_owned()).collect();
         ids.sort();
         ids
@@ -50,32 +50,32 @@ async fn what_was_published_is_sent_again_with_the_same_ids_and_in_order() {
 
 #[tokio::test]
 async fn only_the_window_that_was_asked_for_is_sent_again() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     for (number, age) in [(1, "2 hours"), (2, "30 minutes"), (3, "0")] {
-        world.write(&[event(Uuid::new_v4(), number)]).await;
+        harness.write(&[event(Uuid::new_v4(), number)]).await;
         sqlx::query(
             "update outbox set created_at = now() - $1::interval, published_at = now()
              where id = (select max(id) from outbox)",
         )
         .bind(age)
-        .execute(&world.pool)
+        .execute(&harness.pool)
         .await
         .unwrap();
     }
     let hour_ago = Utc::now() - TimeDelta::hours(1);
-    assert_eq!(republish(&world.pool, hour_ago).await.unwrap(), 2);
-    assert_eq!(world.unpublished().await, 2);
+    assert_eq!(republish(&harness.pool, hour_ago).await.unwrap(), 2);
+    assert_eq!(harness.unpublished().await, 2);
 }
 
 #[tokio::test]
 async fn an_operator_can_ask_for_it_over_http() {
-    let world = World::create().await;
-    world.write(&[event(Uuid::new_v4(), 1)]).await;
-    let (_shutdown, _task) = world.run(world.settings());
-    world.all_published().await;
+    let harness = Harness::create().await;
+    harness.write(&[event(Uuid::new_v4(), 1)]).await;
+    let (_shutdown, _task) = harness.run(harness.settings());
+    harness.all_published().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let table = routes(world.pool.clone(), world.wake.clone());
+    let table = routes(harness.pool.clone(), harness.wake.clone());
     tokio::spawn(async move { axum::serve(listener, table).await });
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let ask = async |body: Value| {
@@ -88,28 +88,28 @@ async fn an_operator_can_ask_for_it_over_http() {
     };
     let (status, answer) = ask(json!({ "since": long_ago().to_rfc3339() })).await;
     assert_eq!((status, answer), (200, json!({ "republished": 1 })));
-    eventually("it is sent again", async || world.ids().await.len() == 2).await;
+    eventually("it is sent again", async || harness.ids().await.len() == 2).await;
     let (status, problem) = ask(json!({ "since": "yesterday" })).await;
     assert_eq!((status, &problem["code"]), (400, &"invalid_body".into()));
 }
 
 #[tokio::test]
 async fn a_topic_that_was_lost_and_made_anew_is_filled_again_by_the_same_relay() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let order = Uuid::new_v4();
-    world.write(&[event(order, 1), event(order, 2)]).await;
-    let (_shutdown, _task) = world.run(world.settings());
-    world.all_published().await;
+    harness.write(&[event(order, 1), event(order, 2)]).await;
+    let (_shutdown, _task) = harness.run(harness.settings());
+    harness.all_published().await;
     for round in 1..=3 {
-        world.topic.recreate().await;
+        harness.topic.recreate().await;
         let newest = 2 + round;
-        world.write(&[event(order, newest)]).await;
-        world.wake.wake();
-        world.all_published().await;
-        republish(&world.pool, long_ago()).await.unwrap();
-        world.all_published().await;
+        harness.write(&[event(order, newest)]).await;
+        harness.wake.wake();
+        harness.all_published().await;
+        republish(&harness.pool, long_ago()).await.unwrap();
+        harness.all_published().await;
         // The newest was perhaps sent to the old topic, and is in the new one for certain by now.
-        let mut seen = numbers(&world.topic.read().await, order);
+        let mut seen = numbers(&harness.topic.read().await, order);
         if seen.len() > newest as usize {
             assert_eq!(seen.remove(0), newest);
         }
@@ -132,12 +132,12 @@ fn stand_still(point: &'static str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_relay_with_acknowledgements_of_the_broker_that_is_gone_cannot_mark_its_rows() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let order = Uuid::new_v4();
-    world.write(&[event(order, 1)]).await;
-    let mut settings = world.settings();
+    harness.write(&[event(order, 1)]).await;
+    let mut settings = harness.settings();
     settings.reached = stand_still;
-    let mut relay = world.relay(settings);
+    let mut relay = harness.relay(settings);
     let step = tokio::spawn(async move {
         let outcome = relay.try_publish_batch().await;
         (relay, outcome)
@@ -145,12 +145,12 @@ async fn a_relay_with_acknowledgements_of_the_broker_that_is_gone_cannot_mark_it
     let waited = tokio::task::spawn_blocking(|| ACKNOWLEDGED.wait());
     waited.await.unwrap();
     // Acknowledged and not marked: republication finds nothing to unmark.
-    assert_eq!(republish(&world.pool, long_ago()).await.unwrap(), 0);
+    assert_eq!(republish(&harness.pool, long_ago()).await.unwrap(), 0);
     let let_go = tokio::task::spawn_blocking(|| LET_GO.wait());
     let_go.await.unwrap();
     let (mut relay, outcome) = step.await.unwrap();
     assert!(outcome.is_err(), "it marked rows of the lost broker");
-    assert_eq!(world.unpublished().await, 1);
+    assert_eq!(harness.unpublished().await, 1);
     while relay.try_publish_batch().await.unwrap() != Outcome::Idle {}
-    assert_eq!(numbers(&world.topic.read().await, order), [1, 1]);
+    assert_eq!(numbers(&harness.topic.read().await, order), [1, 1]);
 }

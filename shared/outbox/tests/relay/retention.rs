@@ -1,13 +1,13 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use lab::wire::Wire;
 use outbox::{Maintained, Retention, maintain};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _};
+use testkit::fault_proxy::FaultProxy;
 use uuid::Uuid;
 
-use crate::world::{World, event};
+use crate::harness::{Harness, event};
 
 /// Short enough that a test sees partitions grow old.
 const RETENTION: Retention = Retention {
@@ -16,7 +16,7 @@ const RETENTION: Retention = Retention {
 };
 
 /// A partition for a time that has passed, as if a worker had made it then.
-async fn old_partition(world: &World, seconds_ago: i64) -> DateTime<Utc> {
+async fn old_partition(harness: &Harness, seconds_ago: i64) -> DateTime<Utc> {
     let from = Utc::now() - TimeDelta::seconds(seconds_ago);
     let from = DateTime::from_timestamp(from.timestamp().div_euclid(10) * 10, 0).unwrap();
     let until = from + TimeDelta::seconds(10);
@@ -27,14 +27,14 @@ async fn old_partition(world: &World, seconds_ago: i64) -> DateTime<Utc> {
         until.to_rfc3339()
     );
     sqlx::raw_sql(AssertSqlSafe(sql))
-        .execute(&world.pool)
+        .execute(&harness.pool)
         .await
         .unwrap();
     from
 }
 
-async fn write_at(world: &World, created_at: DateTime<Utc>, published: bool) {
-    world.write(&[event(Uuid::new_v4(), 1)]).await;
+async fn write_at(harness: &Harness, created_at: DateTime<Utc>, published: bool) {
+    harness.write(&[event(Uuid::new_v4(), 1)]).await;
     // A changed time moves the row to its partition.
     sqlx::query(
         "update outbox set created_at = $1, published_at = case when $2 then now() end
@@ -42,168 +42,168 @@ async fn write_at(world: &World, created_at: DateTime<Utc>, published: bool) {
     )
     .bind(created_at)
     .bind(published)
-    .execute(&world.pool)
+    .execute(&harness.pool)
     .await
     .unwrap();
 }
 
-async fn count(world: &World, table: &str) -> i64 {
+async fn count(harness: &Harness, table: &str) -> i64 {
     let sql = format!("select count(*) from {table}");
-    let count = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&world.pool);
+    let count = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&harness.pool);
     count.await.unwrap()
 }
 
-async fn partitions(world: &World) -> Vec<String> {
+async fn partitions(harness: &Harness) -> Vec<String> {
     sqlx::query_scalar(
         "select inhrelid::regclass::text from pg_inherits
          where inhparent = 'outbox'::regclass order by 1",
     )
-    .fetch_all(&world.pool)
+    .fetch_all(&harness.pool)
     .await
     .unwrap()
 }
 
 #[tokio::test]
 async fn partitions_are_made_ahead_once_and_new_rows_go_there() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let day = Retention {
         partition: Duration::from_secs(86_400),
         ..RETENTION
     };
-    let first = maintain(&world.pool, day).await.unwrap();
+    let first = maintain(&harness.pool, day).await.unwrap();
     assert_eq!(first.created, 3);
-    let again = maintain(&world.pool, day).await.unwrap();
+    let again = maintain(&harness.pool, day).await.unwrap();
     assert_eq!(again, Maintained::default());
-    assert_eq!(partitions(&world).await.len(), 4);
-    world.write(&[event(Uuid::new_v4(), 1)]).await;
-    assert_eq!(count(&world, "only outbox_default").await, 0);
-    assert_eq!(count(&world, "outbox").await, 1);
+    assert_eq!(partitions(&harness).await.len(), 4);
+    harness.write(&[event(Uuid::new_v4(), 1)]).await;
+    assert_eq!(count(&harness, "only outbox_default").await, 0);
+    assert_eq!(count(&harness, "outbox").await, 1);
 }
 
 #[tokio::test]
 async fn only_a_partition_that_is_old_and_wholly_published_is_dropped() {
-    let world = World::create().await;
-    let published = old_partition(&world, 300).await;
-    let unpublished = old_partition(&world, 200).await;
-    let recent = old_partition(&world, 15).await;
-    write_at(&world, published, true).await;
-    write_at(&world, unpublished, true).await;
-    write_at(&world, unpublished, false).await;
-    write_at(&world, recent, true).await;
-    let round = maintain(&world.pool, RETENTION).await.unwrap();
+    let harness = Harness::create().await;
+    let published = old_partition(&harness, 300).await;
+    let unpublished = old_partition(&harness, 200).await;
+    let recent = old_partition(&harness, 15).await;
+    write_at(&harness, published, true).await;
+    write_at(&harness, unpublished, true).await;
+    write_at(&harness, unpublished, false).await;
+    write_at(&harness, recent, true).await;
+    let round = maintain(&harness.pool, RETENTION).await.unwrap();
     assert_eq!(round.dropped, 1);
-    assert_eq!(count(&world, "outbox").await, 3);
-    assert_eq!(world.unpublished().await, 1);
+    assert_eq!(count(&harness, "outbox").await, 3);
+    assert_eq!(harness.unpublished().await, 1);
 
     // Published at last, it goes with the next round.
-    let (_shutdown, _task) = world.run(world.settings());
-    world.all_published().await;
-    let round = maintain(&world.pool, RETENTION).await.unwrap();
+    let (_shutdown, _task) = harness.run(harness.settings());
+    harness.all_published().await;
+    let round = maintain(&harness.pool, RETENTION).await.unwrap();
     assert_eq!(round.dropped, 1);
-    assert_eq!(count(&world, "outbox").await, 1);
-    assert_eq!(world.ids().await.len(), 1);
+    assert_eq!(count(&harness, "outbox").await, 1);
+    assert_eq!(harness.ids().await.len(), 1);
 }
 
 #[tokio::test]
 async fn rows_in_the_default_partition_are_in_nobody_s_way_and_leave_in_their_time() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     // Nobody has made a partition for the present yet.
-    world.write(&[event(Uuid::new_v4(), 1)]).await;
+    harness.write(&[event(Uuid::new_v4(), 1)]).await;
     let old = Utc::now() - TimeDelta::seconds(300);
-    write_at(&world, old, true).await;
-    write_at(&world, old, false).await;
-    assert_eq!(count(&world, "outbox_default").await, 3);
-    let round = maintain(&world.pool, RETENTION).await.unwrap();
+    write_at(&harness, old, true).await;
+    write_at(&harness, old, false).await;
+    assert_eq!(count(&harness, "outbox_default").await, 3);
+    let round = maintain(&harness.pool, RETENTION).await.unwrap();
     assert_eq!(round.deleted, 1, "{round:?}");
     // The present one cannot be made, those ahead can.
     assert!((2..=3).contains(&round.created), "{round:?}");
-    assert_eq!(count(&world, "outbox_default").await, 2);
-    let (_shutdown, _task) = world.run(world.settings());
-    world.all_published().await;
-    assert_eq!(world.ids().await.len(), 2);
+    assert_eq!(count(&harness, "outbox_default").await, 2);
+    let (_shutdown, _task) = harness.run(harness.settings());
+    harness.all_published().await;
+    assert_eq!(harness.ids().await.len(), 2);
 }
 
 #[tokio::test]
 async fn somebody_who_is_writing_is_not_kept_waiting() {
-    let world = World::create().await;
-    let old = old_partition(&world, 300).await;
-    write_at(&world, old, true).await;
+    let harness = Harness::create().await;
+    let old = old_partition(&harness, 300).await;
+    write_at(&harness, old, true).await;
     // An event is being written, and stays so.
-    let mut writer = world.pool.begin().await.unwrap();
+    let mut writer = harness.pool.begin().await.unwrap();
     outbox::enqueue(&mut writer, &[event(Uuid::new_v4(), 1)])
         .await
         .unwrap();
-    let round = maintain(&world.pool, RETENTION).await.unwrap();
+    let round = maintain(&harness.pool, RETENTION).await.unwrap();
     assert_eq!(round.dropped, 0);
     writer.commit().await.unwrap();
-    let round = maintain(&world.pool, RETENTION).await.unwrap();
+    let round = maintain(&harness.pool, RETENTION).await.unwrap();
     assert_eq!(round.dropped, 1);
 }
 
 #[tokio::test]
 async fn no_writer_is_refused_while_the_present_s_partition_is_made() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     // Planned once, as in a service that runs.
-    write_ten(&world, 0).await;
+    write_ten(&harness, 0).await;
     for round in 0..60 {
-        for name in partitions(&world).await {
+        for name in partitions(&harness).await {
             let sql = match name.as_str() {
                 "outbox_default" => "truncate outbox_default".to_owned(),
                 other => format!("drop table {other}"),
             };
             sqlx::raw_sql(AssertSqlSafe(sql))
-                .execute(&world.pool)
+                .execute(&harness.pool)
                 .await
                 .unwrap();
         }
         let (maintained, (), ()) = tokio::join!(
-            maintain(&world.pool, RETENTION),
-            write_ten(&world, round),
-            write_ten(&world, round)
+            maintain(&harness.pool, RETENTION),
+            write_ten(&harness, round),
+            write_ten(&harness, round)
         );
         maintained.unwrap();
-        assert_eq!(count(&world, "outbox").await, 20);
+        assert_eq!(count(&harness, "outbox").await, 20);
     }
 }
 
 /// Begins at another moment of the maintenance in each round.
-async fn write_ten(world: &World, round: u64) {
+async fn write_ten(harness: &Harness, round: u64) {
     tokio::time::sleep(Duration::from_micros(200 * round)).await;
     for _ in 0..10 {
-        world.write(&[event(Uuid::new_v4(), 1)]).await;
+        harness.write(&[event(Uuid::new_v4(), 1)]).await;
     }
 }
 
 #[tokio::test]
 async fn one_replica_at_a_time_does_it_and_the_others_do_nothing() {
-    let world = World::create().await;
-    let rounds = (0..4).map(|_| maintain(&world.pool, RETENTION));
+    let harness = Harness::create().await;
+    let rounds = (0..4).map(|_| maintain(&harness.pool, RETENTION));
     let rounds = futures_util::future::join_all(rounds).await;
     let created: u64 = rounds.into_iter().map(|round| round.unwrap().created).sum();
     // A second may have begun a partition's time meanwhile.
     assert!((1..=4).contains(&created), "{created}");
-    let names = partitions(&world).await;
+    let names = partitions(&harness).await;
     assert_eq!(names.len() as u64, created + 1, "{names:?}");
 }
 
 #[tokio::test]
 async fn rows_written_before_there_were_partitions_are_kept_and_published() {
-    let world = World::create_with(&["0001_outbox"]).await;
+    let harness = Harness::create_with(&["0001_outbox"]).await;
     let order = Uuid::new_v4();
-    world.write(&[event(order, 1), event(order, 2)]).await;
+    harness.write(&[event(order, 1), event(order, 2)]).await;
     sqlx::raw_sql("update outbox set published_at = now() where id = 1")
-        .execute(&world.pool)
+        .execute(&harness.pool)
         .await
         .unwrap();
-    world.migrate(&["0005_outbox_partitions"]).await;
-    world.write(&[event(order, 3)]).await;
-    maintain(&world.pool, RETENTION).await.unwrap();
-    let mut relay = world.relay(world.settings());
+    harness.migrate(&["0005_outbox_partitions"]).await;
+    harness.write(&[event(order, 3)]).await;
+    maintain(&harness.pool, RETENTION).await.unwrap();
+    let mut relay = harness.relay(harness.settings());
     relay.try_publish_batch().await.unwrap();
-    let messages = world.topic.read().await;
-    assert_eq!(crate::world::numbers(&messages, order), [2, 3]);
+    let messages = harness.topic.read().await;
+    assert_eq!(crate::harness::numbers(&messages, order), [2, 3]);
     let ids: Vec<i64> = sqlx::query_scalar("select id from outbox order by id")
-        .fetch_all(&world.pool)
+        .fetch_all(&harness.pool)
         .await
         .unwrap();
     assert_eq!(ids, [1, 2, 3]);
@@ -211,13 +211,13 @@ async fn rows_written_before_there_were_partitions_are_kept_and_published() {
 
 #[tokio::test]
 async fn the_relay_finds_unpublished_rows_by_the_small_index_of_each_partition() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     for seconds_ago in [300, 200, 100] {
-        let old = old_partition(&world, seconds_ago).await;
-        write_at(&world, old, true).await;
+        let old = old_partition(&harness, seconds_ago).await;
+        write_at(&harness, old, true).await;
     }
     // As the relay connects: a plan may not depend on what was in the table when it was made.
-    let mut tx = world.pool.begin().await.unwrap();
+    let mut tx = harness.pool.begin().await.unwrap();
     let pinned = "set local enable_seqscan = off; set local enable_bitmapscan = off;
                   set local enable_sort = off";
     sqlx::raw_sql(pinned).execute(&mut *tx).await.unwrap();
@@ -240,9 +240,9 @@ async fn the_relay_finds_unpublished_rows_by_the_small_index_of_each_partition()
 
 #[tokio::test]
 async fn a_round_that_is_given_up_on_a_silent_store_does_not_keep_its_place_in_the_pool() {
-    let world = World::create().await;
-    let url = world.pool.connect_options().to_url_lossy();
-    let wire = Wire::to(url.as_str()).await.unwrap();
+    let harness = Harness::create().await;
+    let url = harness.pool.connect_options().to_url_lossy();
+    let wire = FaultProxy::to(url.as_str()).await.unwrap();
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .test_before_acquire(false)

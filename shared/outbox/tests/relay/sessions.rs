@@ -1,8 +1,8 @@
 use uuid::Uuid;
 
-use crate::world::{World, event, eventually};
+use crate::harness::{Harness, event, eventually};
 
-async fn end_relay_sessions(world: &World) -> i64 {
+async fn end_relay_sessions(harness: &Harness) -> i64 {
     sqlx::query_scalar(
         "select count(*) from (
              select pg_terminate_backend(pid) from
@@ -10,25 +10,25 @@ async fn end_relay_sessions(world: &World) -> i64 {
                      (select oid from pg_database where datname = current_database())) as relay
          ) as ended",
     )
-    .fetch_one(&world.pool)
+    .fetch_one(&harness.pool)
     .await
     .unwrap()
 }
 
 #[tokio::test]
 async fn a_relay_whose_session_is_ended_makes_a_new_one_and_goes_on() {
-    let world = World::create().await;
-    let (_shutdown, _task) = world.run(world.settings());
+    let harness = Harness::create().await;
+    let (_shutdown, _task) = harness.run(harness.settings());
     let order = Uuid::new_v4();
     for number in 1..=3 {
         eventually("it holds its shards", async || {
-            !world.shares().await.is_empty()
+            !harness.shares().await.is_empty()
         })
         .await;
-        assert_eq!(end_relay_sessions(&world).await, 1);
-        world.write(&[event(order, number)]).await;
-        world.all_published().await;
+        assert_eq!(end_relay_sessions(&harness).await, 1);
+        harness.write(&[event(order, number)]).await;
+        harness.all_published().await;
     }
-    let messages = world.topic.read().await;
-    assert_eq!(crate::world::numbers(&messages, order), [1, 2, 3]);
+    let messages = harness.topic.read().await;
+    assert_eq!(crate::harness::numbers(&messages, order), [1, 2, 3]);
 }

@@ -3,22 +3,22 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::world::{World, event};
+use crate::harness::{Harness, event};
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 #[tokio::test]
 async fn the_message_is_exactly_what_the_contract_says() {
-    let world = World::create().await;
+    let harness = Harness::create().await;
     let order = Uuid::new_v4();
     let mut traced = event(order, 1);
     traced.traceparent = Some(TRACE.to_owned());
     let untraced = event(order, 2);
-    world.write(&[traced.clone(), untraced.clone()]).await;
-    let mut relay = world.relay(world.settings());
+    harness.write(&[traced.clone(), untraced.clone()]).await;
+    let mut relay = harness.relay(harness.settings());
     relay.try_publish_batch().await.unwrap();
 
-    let messages = world.topic.read().await;
+    let messages = harness.topic.read().await;
     for (got, event) in messages.iter().zip([&traced, &untraced]) {
         assert_eq!(got.key, order.to_string());
         assert_eq!(got.payload, event.payload);

@@ -7,12 +7,12 @@ use utoipa::openapi::OpenApi;
 
 use super::NO_WAIT;
 use crate::front::{Front, charge};
-use crate::world::World;
+use crate::harness::Harness;
 
 #[tokio::test]
 async fn the_policy_is_published_for_machines() {
-    let world = World::create().await;
-    let front = Front::open(&world, NO_WAIT).await;
+    let harness = Harness::create().await;
+    let front = Front::open(&harness, NO_WAIT).await;
     let policy = front.caller.get("/idempotency-policy").await;
     let policy = policy.expect(200).json();
     assert_eq!(policy["window_seconds"], 3_600);
@@ -29,8 +29,8 @@ async fn every_route_for_callers_is_in_the_document_and_no_other() {
         .filter_map(|rest| rest.split('"').nth(1))
         .filter(|path| !path.starts_with("/admin/"))
         .collect();
-    let world = World::create().await;
-    let front = Front::open(&world, NO_WAIT).await;
+    let harness = Harness::create().await;
+    let front = Front::open(&harness, NO_WAIT).await;
     let document = front.caller.get("/openapi.json").await.expect(200).json();
     let parsed: OpenApi = serde_json::from_value(document.clone()).unwrap();
     let in_document: BTreeSet<&str> = parsed.paths.paths.keys().map(String::as_str).collect();
@@ -54,8 +54,8 @@ async fn every_route_for_callers_is_in_the_document_and_no_other() {
 
 #[tokio::test]
 async fn the_examples_of_the_document_make_a_payment_that_is_taken() {
-    let world = World::create().await;
-    let front = Front::open(&world, NO_WAIT).await;
+    let harness = Harness::create().await;
+    let front = Front::open(&harness, NO_WAIT).await;
     let document = front.caller.get("/openapi.json").await.expect(200).json();
     let properties = &document["components"]["schemas"]["Request"]["properties"];
     let mut body = charge();

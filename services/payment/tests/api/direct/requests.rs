@@ -6,13 +6,13 @@ use uuid::Uuid;
 
 use super::{NO_WAIT, charge_what_is_due, stored};
 use crate::front::{ACME, Front, charge, charge_with, send};
+use crate::harness::Harness;
 use crate::provider::first_answers;
-use crate::world::World;
 
 #[tokio::test]
 async fn a_key_that_is_missing_or_malformed_is_refused() {
-    let world = World::create().await;
-    let front = Front::open(&world, NO_WAIT).await;
+    let harness = Harness::create().await;
+    let front = Front::open(&harness, NO_WAIT).await;
     let request = || {
         front
             .caller
@@ -26,13 +26,13 @@ async fn a_key_that_is_missing_or_malformed_is_refused() {
         let answer = front.caller.post(key, &charge()).await;
         answer.expect_problem(400, "malformed_idempotency_key");
     }
-    assert_eq!(stored(&world).await, [0; 4]);
+    assert_eq!(stored(&harness).await, [0; 4]);
 }
 
 #[tokio::test]
 async fn what_is_not_a_payment_is_refused_and_leaves_the_key_free() {
-    let world = World::create().await;
-    let front = Front::open(&world, NO_WAIT).await;
+    let harness = Harness::create().await;
+    let front = Front::open(&harness, NO_WAIT).await;
     for body in [
         json!({}),
         json!([]),
@@ -60,14 +60,14 @@ async fn what_is_not_a_payment_is_refused_and_leaves_the_key_free() {
     text.expect_problem(415, "unsupported_media_type");
     let huge = json(&format!("{{\"reference\":\"{}\"}}", "r".repeat(70_000))).await;
     huge.expect_problem(413, "body_too_large");
-    assert_eq!(stored(&world).await, [0; 4]);
+    assert_eq!(stored(&harness).await, [0; 4]);
     front.caller.post("k-1", &charge()).await.expect(202);
 }
 
 #[tokio::test]
 async fn without_a_valid_api_key_nothing_is_shown_and_nothing_is_stored() {
-    let world = World::create().await;
-    let front = Front::open(&world, NO_WAIT).await;
+    let harness = Harness::create().await;
+    let front = Front::open(&harness, NO_WAIT).await;
     let one = format!("/payments/{}", Uuid::new_v4());
     for authorization in ["", "Bearer", "Bearer demo-key-nobody", "Basic azox"] {
         for (method, path) in [(Method::POST, "/payments"), (Method::GET, &*one)] {
@@ -78,15 +78,15 @@ async fn without_a_valid_api_key_nothing_is_shown_and_nothing_is_stored() {
             assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
         }
     }
-    assert_eq!(stored(&world).await, [0; 4]);
+    assert_eq!(stored(&harness).await, [0; 4]);
 }
 
 #[tokio::test]
 async fn a_payment_shows_how_far_it_is() {
-    let world = World::create().await;
-    first_answers(&world.psp, 1, wiremock::ResponseTemplate::new(503)).await;
-    crate::provider::captures(&world.psp).await;
-    let front = Front::open(&world, NO_WAIT).await;
+    let harness = Harness::create().await;
+    first_answers(&harness.psp, 1, wiremock::ResponseTemplate::new(503)).await;
+    crate::provider::captures(&harness.psp).await;
+    let front = Front::open(&harness, NO_WAIT).await;
     let id = front.caller.post("k-1", &charge()).await.payment_id();
     let pending = front.caller.payment(id).await;
     assert_eq!(
@@ -94,7 +94,7 @@ async fn a_payment_shows_how_far_it_is() {
         (&json!("pending"), &json!(0))
     );
 
-    assert_eq!(charge_what_is_due(&world).await, 0);
+    assert_eq!(charge_what_is_due(&harness).await, 0);
     let unknown = front.caller.payment(id).await;
     assert_eq!(unknown["status"], "unknown");
     assert_eq!(
@@ -103,8 +103,8 @@ async fn a_payment_shows_how_far_it_is() {
     );
     assert!(unknown["next_try_at"].is_string());
 
-    world.pass_time().await;
-    assert_eq!(charge_what_is_due(&world).await, 1);
+    harness.pass_time().await;
+    assert_eq!(charge_what_is_due(&harness).await, 1);
     let captured = front.caller.payment(id).await;
     assert_eq!(captured["status"], "captured");
     assert_eq!(captured["charge_id"], format!("ch_{id}"));
@@ -113,9 +113,9 @@ async fn a_payment_shows_how_far_it_is() {
 
 #[tokio::test]
 async fn only_payments_that_were_asked_for_directly_are_shown() {
-    let world = World::create().await;
-    let front = Front::open(&world, NO_WAIT).await;
-    let of_an_order = format!("/payments/{}", world.open_new().await);
+    let harness = Harness::create().await;
+    let front = Front::open(&harness, NO_WAIT).await;
+    let of_an_order = format!("/payments/{}", harness.open_new().await);
     for path in [&*of_an_order, "/payments/7"] {
         let answer = front.caller.get(path).await;
         answer.expect_problem(404, "payment_not_found");

@@ -1,0 +1,62 @@
+//! The topic between the services, on a running cluster.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::error::RDKafkaErrorCode;
+
+/// Partitions of the topic unless a caller says otherwise.
+pub const PARTITIONS_DEFAULT: i32 = 6;
+const ADMIN_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A topic to create.
+#[derive(Debug, Clone)]
+pub struct Topic {
+    pub name: String,
+    pub partitions: i32,
+}
+
+/// Creates the topic; one that exists stays as it is.
+pub async fn create(brokers: &str, topic: &Topic) -> anyhow::Result<()> {
+    let name = topic.name.as_str();
+    let new = NewTopic::new(name, topic.partitions, TopicReplication::Fixed(1));
+    let results = admin(brokers)?
+        .create_topics([&new], &admin_options())
+        .await
+        .context("cannot create the topic")?;
+    match results.into_iter().find_map(|result| Some(result.err()?.1)) {
+        None | Some(RDKafkaErrorCode::TopicAlreadyExists) => Ok(()),
+        Some(code) => Err(anyhow!("cannot create the topic {name}: {code}")),
+    }
+}
+
+/// Deletes the topic and its messages; one that does not exist is no error.
+pub async fn delete(brokers: &str, name: &str) -> anyhow::Result<()> {
+    let results = admin(brokers)?
+        .delete_topics(&[name], &admin_options())
+        .await
+        .context("cannot delete the topic")?;
+    match results.into_iter().find_map(|result| Some(result.err()?.1)) {
+        None | Some(RDKafkaErrorCode::UnknownTopicOrPartition) => Ok(()),
+        Some(code) => Err(anyhow!("cannot delete the topic {name}: {code}")),
+    }
+}
+
+/// A client for metadata and topics.
+pub fn admin(brokers: &str) -> anyhow::Result<AdminClient<DefaultClientContext>> {
+    ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        // The caller reports a failed connection; librdkafka need not print it as well.
+        .set("log_level", "0")
+        .create()
+        .context("cannot create a Kafka client")
+}
+
+fn admin_options() -> AdminOptions {
+    AdminOptions::new()
+        .request_timeout(Some(ADMIN_TIMEOUT))
+        .operation_timeout(Some(ADMIN_TIMEOUT))
+}

@@ -1,0 +1,145 @@
+//! A fulfilment database, a topic, and services between them.
+
+use clap::Parser as _;
+use fulfilment::config::{Command, Migration, Program};
+use fulfilment::startup::Application;
+use fulfilment::store::stock;
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::topic::Topic;
+
+pub(crate) struct Harness {
+    pub(crate) url: String,
+    pub(crate) pool: PgPool,
+    pub(crate) topic: Topic,
+    pub(crate) group: String,
+}
+
+pub(crate) struct Running {
+    pub(crate) port: u16,
+    shutdown: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Running {
+    pub(crate) async fn stop(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+impl Harness {
+    pub(crate) async fn create(shelf: &[(&str, i64)]) -> Self {
+        let url = testkit::postgres::database::create_for_test("fulfilment")
+            .await
+            .unwrap();
+        let migration = Migration {
+            database_url: url.clone(),
+            demo_data: false,
+        };
+        fulfilment::startup::migrate(migration).await.unwrap();
+        let pool = PgPoolOptions::new()
+            .max_connections(4)
+            .connect(&url)
+            .await
+            .unwrap();
+        let mut connection = pool.acquire().await.unwrap();
+        for (sku, available) in shelf {
+            stock::add(&mut connection, sku, *available).await.unwrap();
+        }
+        drop(connection);
+        Self {
+            url,
+            pool,
+            topic: Topic::create().await,
+            group: format!("fulfilment-{}", Uuid::new_v4()),
+        }
+    }
+
+    /// The whole service, as its `main` runs it, as a member of the group.
+    pub(crate) async fn start(&self, group: &str) -> Running {
+        self.start_on(&self.url, group, &[]).await
+    }
+
+    /// The same, by another way to the database, and with more flags.
+    pub(crate) async fn start_on(&self, url: &str, group: &str, more: &[[&str; 2]]) -> Running {
+        let flags = [
+            ["fulfilment", "serve"],
+            ["--listen", "127.0.0.1:0"],
+            ["--database-url", url],
+            ["--kafka-brokers", &self.topic.brokers],
+            ["--kafka-topic", &self.topic.name],
+            ["--kafka-group", group],
+            ["--kafka-fetch-wait-max-ms", "50"],
+        ];
+        let flags = flags.iter().chain(more).flatten();
+        let Command::Serve(config) = Program::parse_from(flags).command else {
+            unreachable!("it was told to serve");
+        };
+        let application = Application::build(config).await.unwrap();
+        let port = application.port().unwrap();
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(application.run_until(shutdown.clone()));
+        Running {
+            port,
+            shutdown,
+            task,
+        }
+    }
+
+    /// What is available of a SKU, and what is reserved.
+    pub(crate) async fn stock(&self, sku: &str) -> (i64, i64) {
+        sqlx::query_as("select available, reserved from stock where sku = $1")
+            .bind(sku)
+            .fetch_one(&self.pool)
+            .await
+            .unwrap()
+    }
+
+    pub(crate) async fn count(&self, sql: &'static str) -> i64 {
+        let count = sqlx::query_scalar(sql).fetch_one(&self.pool);
+        count.await.unwrap()
+    }
+
+    /// How many shipments have this status.
+    pub(crate) async fn shipments(&self, status: &str) -> i64 {
+        sqlx::query_scalar("select count(*) from shipments where status = $1")
+            .bind(status)
+            .fetch_one(&self.pool)
+            .await
+            .unwrap()
+    }
+
+    /// How many events of this type were written.
+    pub(crate) async fn events(&self, event_type: &str) -> i64 {
+        sqlx::query_scalar("select count(*) from outbox where event_type = $1")
+            .bind(event_type)
+            .fetch_one(&self.pool)
+            .await
+            .unwrap()
+    }
+
+    pub(crate) async fn decided(&self, orders: i64) {
+        eventually("all orders are decided", async || {
+            self.count("select count(*) from shipments").await >= orders
+        })
+        .await;
+    }
+
+    /// Waits until so many messages were processed, by whichever group.
+    pub(crate) async fn processed(&self, messages: i64) {
+        eventually("all messages are processed", async || {
+            self.count("select count(*) from processed_messages").await >= messages
+        })
+        .await;
+    }
+
+    pub(crate) async fn execute(&self, sql: &'static str) {
+        sqlx::raw_sql(sql).execute(&self.pool).await.unwrap();
+    }
+}
+
+pub(crate) use testkit::eventually;

@@ -1,0 +1,161 @@
+//! A payment database, a provider, and the service's parts to be stepped between them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use payment::charger::Answered;
+use payment::config::Migration;
+use payment::recorder::Recorder;
+use payment::store::attempts::{self, NewAttempt};
+use payment::waiting::Waiting;
+use serde_json::{Value, json};
+use service_kit::Backoff;
+use sqlx::FromRow;
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use tokio::sync::{Notify, mpsc};
+use uuid::Uuid;
+use wiremock::MockServer;
+
+use crate::stepper::Stepper;
+
+/// Longest wait for something that must come true.
+pub(crate) const EVENTUALLY: Duration = Duration::from_secs(15);
+/// Lease of tests that do not wait for it to run out.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+pub(crate) struct Harness {
+    pub(crate) url: String,
+    pub(crate) pool: PgPool,
+    pub(crate) psp: MockServer,
+}
+
+#[derive(Debug, FromRow)]
+pub(crate) struct Payment {
+    pub(crate) status: String,
+    pub(crate) tries: i32,
+    pub(crate) lease_token: Option<Uuid>,
+    pub(crate) last_error: Option<String>,
+    pub(crate) charge_id: Option<String>,
+    pub(crate) decline_code: Option<String>,
+    pub(crate) due_in_s: f64,
+}
+
+impl Harness {
+    pub(crate) async fn create() -> Self {
+        let url = testkit::postgres::database::create_for_test("payment")
+            .await
+            .unwrap();
+        let database_url = url.clone();
+        let migration = Migration {
+            database_url,
+            demo_data: true,
+        };
+        payment::startup::migrate(migration).await.unwrap();
+        let pool = PgPoolOptions::new()
+            .max_connections(4)
+            .connect(&url)
+            .await
+            .unwrap();
+        Self {
+            url,
+            pool,
+            psp: MockServer::start().await,
+        }
+    }
+
+    /// Stores an attempt to pay an order, due at once.
+    pub(crate) async fn open(&self, order_id: Uuid, attempt: i32) {
+        self.try_open(order_id, attempt).await.unwrap();
+    }
+
+    pub(crate) async fn try_open(&self, order_id: Uuid, attempt: i32) -> sqlx::Result<()> {
+        let new = NewAttempt {
+            order_id,
+            attempt,
+            amount: 5_000,
+            currency: "USD",
+            payment_method: "pm_card_ok".to_owned(),
+            customer_id: "cust-88".to_owned(),
+            lines: json!([{ "sku": "SKU-1", "quantity": 2 }]),
+            correlation_id: format!("corr-{order_id}"),
+            traceparent: None,
+        };
+        let mut connection = self.pool.acquire().await.unwrap();
+        attempts::open(&mut connection, &[new]).await
+    }
+
+    pub(crate) async fn open_new(&self) -> Uuid {
+        let order_id = Uuid::new_v4();
+        self.open(order_id, 1).await;
+        order_id
+    }
+
+    pub(crate) fn stepper(&self, lease: Duration) -> Stepper {
+        self.stepper_at(&self.psp.uri(), lease)
+    }
+
+    pub(crate) fn stepper_at(&self, psp_url: &str, lease: Duration) -> Stepper {
+        Stepper::new(self.pool.clone(), psp_url, lease)
+    }
+
+    pub(crate) fn recorder(&self, answers: mpsc::Receiver<Answered>) -> Recorder {
+        Recorder {
+            pool: self.pool.clone(),
+            backoff: Backoff {
+                base: Duration::from_secs(10),
+                max: Duration::from_secs(20),
+            },
+            wake: outbox::Wake::default(),
+            refund_due: Arc::new(Notify::new()),
+            waiting: Waiting::default(),
+            answers,
+        }
+    }
+
+    pub(crate) async fn record(&self, answers: &[Answered]) -> anyhow::Result<usize> {
+        self.recorder(mpsc::channel(1).1).record(answers).await
+    }
+
+    pub(crate) async fn payment(&self, order_id: Uuid, attempt: i32) -> Payment {
+        sqlx::query_as(
+            "select status, tries, lease_token, last_error, charge_id, decline_code,
+                    extract(epoch from due_at - now())::float8 as due_in_s
+             from payments where order_id = $1 and attempt = $2",
+        )
+        .bind(order_id)
+        .bind(attempt)
+        .fetch_one(&self.pool)
+        .await
+        .unwrap()
+    }
+
+    pub(crate) async fn count(&self, sql: &'static str) -> i64 {
+        let count = sqlx::query_scalar(sql).fetch_one(&self.pool);
+        count.await.unwrap()
+    }
+
+    pub(crate) async fn execute(&self, sql: &'static str) {
+        sqlx::raw_sql(sql).execute(&self.pool).await.unwrap();
+    }
+
+    /// As if every lease and backoff had run out.
+    pub(crate) async fn pass_time(&self) {
+        self.execute("update payments set due_at = now() where status in ('pending', 'unknown')")
+            .await;
+        self.execute("update refunds set due_at = now() where status <> 'refunded'")
+            .await;
+    }
+
+    /// Type and payload of the order's events, in order.
+    pub(crate) async fn events(&self, order_id: Uuid) -> Vec<(String, Value)> {
+        sqlx::query_as(
+            "select event_type, payload::jsonb from outbox where subject = $1 order by id",
+        )
+        .bind(order_id)
+        .fetch_all(&self.pool)
+        .await
+        .unwrap()
+    }
+}
+
+pub(crate) use testkit::eventually;

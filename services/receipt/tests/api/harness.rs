@@ -1,0 +1,197 @@
+//! A receipt database, a mail server, and the service's parts to be stepped between them.
+
+use std::time::Duration;
+
+use receipt::config::Migration;
+use receipt::recorder::Recorder;
+use receipt::sender::Tried;
+use receipt::store::receipts::{self, NewReceipt};
+use serde_json::json;
+use service_kit::Backoff;
+use sqlx::FromRow;
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use tempfile::TempDir;
+use testkit::smtp_sink::{self, Action, Behaviour, Mail, behaviour};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+use uuid::Uuid;
+
+use crate::stepper::Stepper;
+
+/// Longest wait for something that must come true.
+pub(crate) const EVENTUALLY: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(20);
+/// Lease of tests that do not wait for it to run out.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+pub(crate) struct Harness {
+    pub(crate) url: String,
+    pub(crate) pool: PgPool,
+    pub(crate) smtp_port: u16,
+    mails: TempDir,
+    sink: Sink,
+}
+
+type Sink = AbortOnDropHandle<anyhow::Result<()>>;
+
+#[derive(Debug, FromRow)]
+pub(crate) struct Row {
+    pub(crate) status: String,
+    pub(crate) tries: i32,
+    pub(crate) doubts: i32,
+    pub(crate) lease_token: Option<Uuid>,
+    pub(crate) last_error: Option<String>,
+    pub(crate) due_in_s: f64,
+}
+
+impl Row {
+    /// What most tests ask for.
+    pub(crate) fn state(&self) -> (&str, i32, i32) {
+        (&self.status, self.tries, self.doubts)
+    }
+}
+
+impl Harness {
+    pub(crate) async fn create() -> Self {
+        let url = testkit::postgres::database::create_for_test("receipt")
+            .await
+            .unwrap();
+        let database_url = url.clone();
+        receipt::startup::migrate(Migration { database_url })
+            .await
+            .unwrap();
+        let pool = PgPoolOptions::new()
+            .max_connections(4)
+            .connect(&url)
+            .await
+            .unwrap();
+        let mails = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let smtp_port = listener.local_addr().unwrap().port();
+        Self {
+            url,
+            pool,
+            smtp_port,
+            sink: sink(listener, &mails),
+            mails,
+        }
+    }
+
+    /// Logs a receipt, due at once, as the consumer does; the order's id is the event's.
+    pub(crate) async fn log(&self, order_id: Uuid) {
+        self.log_for(order_id, "cust-88@customers.example").await;
+    }
+
+    pub(crate) async fn log_for(&self, order_id: Uuid, recipient: &str) {
+        let new = NewReceipt {
+            event_id: order_id,
+            order_id,
+            attempt: 1,
+            recipient: recipient.to_owned(),
+            amount: 5_000,
+            currency: "USD",
+            lines: json!([{ "sku": "SKU-1", "quantity": 2 }]),
+            correlation_id: format!("corr-{order_id}"),
+            traceparent: None,
+        };
+        let mut connection = self.pool.acquire().await.unwrap();
+        receipts::log(&mut connection, &[new]).await.unwrap();
+    }
+
+    pub(crate) async fn log_new(&self) -> Uuid {
+        let order_id = Uuid::new_v4();
+        self.log(order_id).await;
+        order_id
+    }
+
+    pub(crate) fn stepper(&self, lease: Duration) -> Stepper {
+        Stepper::new(self, self.smtp_port, lease)
+    }
+
+    pub(crate) fn recorder(&self, outcomes: mpsc::Receiver<Tried>) -> Recorder {
+        Recorder {
+            pool: self.pool.clone(),
+            backoff: Backoff {
+                base: Duration::from_secs(10),
+                max: Duration::from_secs(20),
+            },
+            outcomes,
+        }
+    }
+
+    pub(crate) async fn record(&self, tried: &[Tried]) -> u64 {
+        let recorder = self.recorder(mpsc::channel(1).1);
+        recorder.record(tried).await.unwrap()
+    }
+
+    /// One whole try of what is due: dialogue and record. Returns how many mails it was about.
+    pub(crate) async fn try_once(&self) -> usize {
+        let tried = self.stepper(LONG).send().await;
+        assert_eq!(self.record(&tried).await, tried.len() as u64);
+        tried.len()
+    }
+
+    /// The mail server misbehaves so often, then all is well.
+    pub(crate) fn misbehave(&self, action: Action, times: u32) {
+        behaviour::set(self.mails.path(), Behaviour { action, times }).unwrap();
+    }
+
+    /// Every connection to it is cut.
+    pub(crate) async fn restart_mail_server(&mut self) {
+        self.sink.abort();
+        let mut listener = TcpListener::bind(("127.0.0.1", self.smtp_port)).await;
+        while listener.is_err() {
+            tokio::time::sleep(POLL).await;
+            listener = TcpListener::bind(("127.0.0.1", self.smtp_port)).await;
+        }
+        self.sink = sink(listener.unwrap(), &self.mails);
+    }
+
+    pub(crate) fn mails(&self) -> Vec<Mail> {
+        smtp_sink::mails(self.mails.path()).unwrap()
+    }
+
+    pub(crate) async fn row(&self, order_id: Uuid) -> Row {
+        sqlx::query_as(
+            "select status, tries, doubts, lease_token, last_error,
+                    extract(epoch from due_at - now())::float8 as due_in_s
+             from receipts where order_id = $1",
+        )
+        .bind(order_id)
+        .fetch_one(&self.pool)
+        .await
+        .unwrap()
+    }
+
+    pub(crate) async fn count(&self, sql: &'static str) -> i64 {
+        let count = sqlx::query_scalar(sql).fetch_one(&self.pool);
+        count.await.unwrap()
+    }
+
+    pub(crate) async fn execute(&self, sql: &'static str) {
+        sqlx::raw_sql(sql).execute(&self.pool).await.unwrap();
+    }
+
+    /// As if every lease and backoff had run out.
+    pub(crate) async fn pass_time(&self) {
+        self.execute("update receipts set due_at = now() where status = 'pending'")
+            .await;
+    }
+
+    pub(crate) async fn sent(&self, count: i64) {
+        eventually("all are sent", async || {
+            self.count("select count(*) from receipts where status = 'sent'")
+                .await
+                >= count
+        })
+        .await;
+    }
+}
+
+fn sink(listener: TcpListener, mails: &TempDir) -> Sink {
+    let serve = smtp_sink::serve(listener, mails.path().to_owned());
+    AbortOnDropHandle::new(tokio::spawn(serve))
+}
+
+pub(crate) use testkit::eventually;

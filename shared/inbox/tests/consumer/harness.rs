@@ -1,0 +1,177 @@
+//! A database with a ledger and countable effects, a topic, and consumers between them.
+
+use std::time::Duration;
+
+use events::{Envelope, FulfilmentShipped, Origin};
+use inbox::{Consumer, Outcome, Settings};
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::effects::Effects;
+use crate::operator::Operator;
+use testkit::TestTopic;
+
+/// Partitions of each test's topic.
+pub(crate) const PARTITIONS: i32 = 3;
+
+/// Longest wait of one step for a message.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Harness {
+    pub(crate) url: String,
+    pub(crate) pool: PgPool,
+    pub(crate) topic: TestTopic,
+    pub(crate) group: String,
+}
+
+impl Harness {
+    pub(crate) async fn create() -> Self {
+        let url = testkit::postgres::database::create_for_test("inbox")
+            .await
+            .unwrap();
+        let pool = PgPoolOptions::new()
+            .max_connections(4)
+            .connect(&url)
+            .await
+            .unwrap();
+        sqlx::migrate!("../../migrations/common")
+            .run(&pool)
+            .await
+            .unwrap();
+        // No constraint of its own: a message that has its effect twice must show.
+        sqlx::raw_sql(
+            "create table effects (id bigint generated always as identity primary key,
+                                   message_id uuid, subject uuid, number integer)",
+        )
+        .execute(&pool)
+        .await
+        .unwrap();
+        Self {
+            url,
+            pool,
+            topic: TestTopic::create("inbox", PARTITIONS).await,
+            group: format!("inbox-{}", Uuid::new_v4()),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        let mut settings = Settings::new(&self.topic.brokers, &self.topic.name, &self.group);
+        settings.fetch_wait_max_ms = 50;
+        settings.retry_pause = Duration::from_millis(50);
+        settings
+    }
+
+    pub(crate) fn consumer(&self, settings: Settings, handler: Effects) -> Consumer<Effects> {
+        Consumer::new(settings, self.pool.clone(), handler).unwrap()
+    }
+
+    /// A consumer that runs until the token is cancelled.
+    pub(crate) fn run(
+        &self,
+        settings: Settings,
+        handler: Effects,
+    ) -> (CancellationToken, JoinHandle<anyhow::Result<()>>) {
+        let shutdown = CancellationToken::new();
+        let consumer = self.consumer(settings, handler).run(shutdown.clone());
+        (shutdown, tokio::spawn(consumer))
+    }
+
+    /// A consumer that runs until the token is cancelled, and its operator.
+    pub(crate) async fn run_operated(
+        &self,
+        settings: Settings,
+        handler: Effects,
+    ) -> (Operator, CancellationToken, JoinHandle<anyhow::Result<()>>) {
+        let shutdown = CancellationToken::new();
+        let consumer = self.consumer(settings, handler);
+        let operator = Operator::of(&consumer).await;
+        let task = tokio::spawn(consumer.run(shutdown.clone()));
+        (operator, shutdown, task)
+    }
+
+    /// What each partition's effects are, as numbers, in the order in which they were made.
+    pub(crate) async fn effects(&self, subject: Uuid) -> Vec<i32> {
+        sqlx::query_scalar("select number from effects where subject = $1 order by id")
+            .bind(subject)
+            .fetch_all(&self.pool)
+            .await
+            .unwrap()
+    }
+
+    pub(crate) async fn effect_count(&self) -> i64 {
+        self.count("select count(*) from effects").await
+    }
+
+    pub(crate) async fn ledger_count(&self) -> i64 {
+        self.count("select count(*) from processed_messages").await
+    }
+
+    pub(crate) async fn parked_count(&self) -> i64 {
+        self.count("select count(*) from parked_messages").await
+    }
+
+    /// The queue of an order, as numbers, and which of them are culprits.
+    pub(crate) async fn queue(&self, subject: Uuid) -> Vec<(i32, bool)> {
+        sqlx::query_as(
+            "select (convert_from(payload, 'UTF8')::jsonb->>'attempt')::integer, culprit
+             from parked_messages where subject = $1 order by id",
+        )
+        .bind(subject)
+        .fetch_all(&self.pool)
+        .await
+        .unwrap()
+    }
+
+    pub(crate) async fn count(&self, sql: &'static str) -> i64 {
+        let count = sqlx::query_scalar(sql).fetch_one(&self.pool);
+        count.await.unwrap()
+    }
+}
+
+/// The n-th event of an order.
+pub(crate) fn event(order_id: Uuid, number: i32) -> Envelope {
+    let event = FulfilmentShipped {
+        v: 1,
+        order_id,
+        attempt: number,
+    };
+    let origin = Origin {
+        source: "test",
+        correlation_id: "corr-1",
+        traceparent: None,
+    };
+    Envelope::seal(origin, &event).unwrap()
+}
+
+/// Steps until so many messages were taken, none of which is parked; returns fresh, duplicates and
+/// skipped.
+pub(crate) async fn drain(consumer: &mut Consumer<Effects>, messages: usize) -> [usize; 3] {
+    let [fresh, duplicates, parked, skipped] = drain_parking(consumer, messages).await;
+    assert_eq!(parked, 0);
+    [fresh, duplicates, skipped]
+}
+
+/// Steps until so many messages were taken; returns fresh, duplicates, parked and skipped.
+pub(crate) async fn drain_parking(consumer: &mut Consumer<Effects>, messages: usize) -> [usize; 4] {
+    let mut sums = [0; 4];
+    while sums.iter().sum::<usize>() < messages {
+        match consumer.try_process_batch(PATIENCE).await.unwrap() {
+            Outcome::Idle => panic!("only {sums:?} of {messages} messages came"),
+            Outcome::Processed {
+                fresh,
+                duplicates,
+                parked,
+                skipped,
+            } => {
+                for (sum, more) in sums.iter_mut().zip([fresh, duplicates, parked, skipped]) {
+                    *sum += more;
+                }
+            }
+        }
+    }
+    sums
+}
+
+pub(crate) use testkit::eventually;

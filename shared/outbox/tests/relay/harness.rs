@@ -1,0 +1,153 @@
+//! A database with an outbox, a topic, and relays between them.
+
+use std::time::Duration;
+
+use events::{Envelope, FulfilmentShipped, Origin};
+use outbox::{Relay, Settings, Wake, enqueue};
+use sqlx::AssertSqlSafe;
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use testkit::TestTopic;
+use testkit::test_topic::Received;
+
+const PARTITIONS: i32 = 3;
+
+pub(crate) struct Harness {
+    pub(crate) pool: PgPool,
+    pub(crate) topic: TestTopic,
+    pub(crate) wake: Wake,
+}
+
+impl Harness {
+    pub(crate) async fn create() -> Self {
+        let harness = Self::create_with(&[]).await;
+        sqlx::migrate!("../../migrations/common")
+            .run(&harness.pool)
+            .await
+            .unwrap();
+        harness
+    }
+
+    /// On a database with these migrations only.
+    pub(crate) async fn create_with(migrations: &[&str]) -> Self {
+        let url = testkit::postgres::database::create_for_test("outbox")
+            .await
+            .unwrap();
+        let pool = PgPoolOptions::new()
+            .max_connections(4)
+            .connect(&url)
+            .await
+            .unwrap();
+        let harness = Self {
+            pool,
+            topic: TestTopic::create("outbox", PARTITIONS).await,
+            wake: Wake::default(),
+        };
+        harness.migrate(migrations).await;
+        harness
+    }
+
+    pub(crate) async fn migrate(&self, migrations: &[&str]) {
+        for name in migrations {
+            let path = format!("../../migrations/common/{name}.sql");
+            let sql = std::fs::read_to_string(path).unwrap();
+            sqlx::raw_sql(AssertSqlSafe(sql))
+                .execute(&self.pool)
+                .await
+                .unwrap();
+        }
+    }
+
+    /// Quick to take shards over, so that tests with several relays are quick too.
+    pub(crate) fn settings(&self) -> Settings {
+        let mut settings = Settings::new(&self.topic.brokers, &self.topic.name);
+        settings.rebalance = Duration::from_millis(50);
+        settings.poll = Duration::from_millis(20);
+        settings
+    }
+
+    pub(crate) fn relay(&self, settings: Settings) -> Relay {
+        let database = (*self.pool.connect_options()).clone();
+        Relay::new(settings, database, self.wake.clone()).unwrap()
+    }
+
+    /// A relay that runs until the token is cancelled or the task is aborted.
+    pub(crate) fn run(
+        &self,
+        settings: Settings,
+    ) -> (CancellationToken, JoinHandle<anyhow::Result<()>>) {
+        let shutdown = CancellationToken::new();
+        let relay = self.relay(settings).run(shutdown.clone());
+        (shutdown, tokio::spawn(relay))
+    }
+
+    /// Writes and commits the events.
+    pub(crate) async fn write(&self, events: &[Envelope]) {
+        let mut tx = self.pool.begin().await.unwrap();
+        enqueue(&mut tx, events).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    pub(crate) async fn unpublished(&self) -> i64 {
+        sqlx::query_scalar("select count(*) from outbox where published_at is null")
+            .fetch_one(&self.pool)
+            .await
+            .unwrap()
+    }
+
+    pub(crate) async fn all_published(&self) {
+        eventually("everything is published", async || {
+            self.unpublished().await == 0
+        })
+        .await;
+    }
+
+    /// Ids on the wire, in the order of each partition.
+    pub(crate) async fn ids(&self) -> Vec<String> {
+        let messages = self.topic.read().await;
+        messages.iter().map(|got| got.id().to_owned()).collect()
+    }
+
+    /// How many shards each relay's session holds, fewest first.
+    pub(crate) async fn shares(&self) -> Vec<i64> {
+        sqlx::query_scalar(
+            "select count(*) from pg_locks
+             where locktype = 'advisory' and mode = 'ExclusiveLock' and granted
+               and database = (select oid from pg_database where datname = current_database())
+             group by pid order by 1",
+        )
+        .fetch_all(&self.pool)
+        .await
+        .unwrap()
+    }
+}
+
+/// The n-th event of an order.
+pub(crate) fn event(order_id: Uuid, number: i32) -> Envelope {
+    let event = FulfilmentShipped {
+        v: 1,
+        order_id,
+        attempt: number,
+    };
+    let origin = Origin {
+        source: "test",
+        correlation_id: "corr-1",
+        traceparent: None,
+    };
+    Envelope::seal(origin, &event).unwrap()
+}
+
+/// The numbers of one order's events, as they stand on the wire.
+pub(crate) fn numbers(messages: &[Received], order_id: Uuid) -> Vec<i32> {
+    let key = order_id.to_string();
+    let of_order = messages.iter().filter(|got| got.key == key);
+    of_order
+        .map(|got| serde_json::from_str::<FulfilmentShipped>(&got.payload))
+        .map(|event| event.unwrap().attempt)
+        .collect()
+}
+
+pub(crate) use testkit::eventually;

@@ -1,0 +1,182 @@
+//! From options to processes: databases, migrations, and each service's environment.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::{Ports, SystemOptions};
+use crate::binaries::Binaries;
+use crate::postgres::database;
+use crate::process::Spec;
+use crate::supervisor::Supervisor;
+use crate::{ports, readiness};
+use endpoints::Endpoints;
+use endpoints::{PerService, Service};
+
+/// The connections that each service may open unless its environment says otherwise: five
+/// services with a few replicas stay below Postgres' limit.
+const DATABASE_CONNECTIONS_MAX: u32 = 16;
+/// The embedded broker answers a fetch without messages only when this time is over.
+const EMBEDDED_FETCH_WAIT_MS: u32 = 10;
+/// The mail sink beside it answers at once: a receipt whose sender died need not wait for as long as
+/// a mail server in the world may take.
+const RECEIPT_TIMES: [(&str, &str); 3] = [
+    ("SMTP_TIMEOUT_MS", "2000"),
+    ("SMTP_DATA_TIMEOUT_MS", "2000"),
+    ("LEASE_MS", "5000"),
+];
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// One process of a service.
+pub(super) struct Replica {
+    pub(super) service: Service,
+    /// From 0.
+    pub(super) index: usize,
+    pub(super) port: u16,
+}
+
+impl Replica {
+    /// The name of the process: that of the service, with a number from the second on.
+    pub(super) fn name(&self) -> String {
+        process_name(self.service, self.index)
+    }
+}
+
+pub(super) fn process_name(service: Service, index: usize) -> String {
+    match index {
+        0 => service.name().to_owned(),
+        _ => format!("{service}-{}", index + 1),
+    }
+}
+
+/// Every process to start, in order, with its port.
+pub(super) fn replicas(options: &SystemOptions) -> anyhow::Result<Vec<Replica>> {
+    let mut replicas = Vec::new();
+    for service in Service::ALL {
+        for index in 0..*options.replicas.get(service) as usize {
+            let port = match (options.ports, index) {
+                (Ports::Fixed, 0) => service.demo_port(),
+                _ => ports::free()?,
+            };
+            replicas.push(Replica {
+                service,
+                index,
+                port,
+            });
+        }
+    }
+    Ok(replicas)
+}
+
+/// The base URLs of the replicas.
+pub(super) fn urls(replicas: &[Replica]) -> PerService<Vec<String>> {
+    let of = |service| {
+        replicas
+            .iter()
+            .filter(move |replica| replica.service == service)
+    };
+    PerService::from_fn(|service| {
+        of(service)
+            .map(|replica| format!("http://127.0.0.1:{}", replica.port))
+            .collect()
+    })
+}
+
+/// Creates a service's database where it is missing and brings it up to date.
+pub(super) async fn migrate(
+    service: Service,
+    server: &str,
+    endpoints: &Endpoints,
+    binaries: &Binaries,
+    demo_data: bool,
+) -> anyhow::Result<()> {
+    database::create_if_missing(server, &database_name(&endpoints.prefix, service)).await?;
+    let log = endpoints.state_dir.join(format!("{service}-migrate.log"));
+    let mut spec = Spec::new(binaries.path(service.name())?, log).args(["migrate"]);
+    if demo_data && service.has_demo_data() {
+        spec = spec.args(["--demo-data"]);
+    }
+    let url = endpoints.database_url(service).to_owned();
+    spec.env.push(("DATABASE_URL".to_owned(), url));
+    readiness::run_once(&format!("migrating {service}"), &spec).await
+}
+
+/// The name of a service's database.
+pub(super) fn database_name(prefix: &str, service: Service) -> String {
+    format!("{prefix}{service}")
+}
+
+/// How to run one process of a service.
+pub(super) fn spec(
+    replica: &Replica,
+    endpoints: &Endpoints,
+    binaries: &Binaries,
+    embedded_broker: bool,
+    extra: &[(String, String)],
+) -> anyhow::Result<Spec> {
+    let service = replica.service;
+    let log = log_path(&endpoints.state_dir, &replica.name());
+    let mut spec = Spec::new(binaries.path(service.name())?, log).args(["serve"]);
+    let mut set = |name: &str, value: String| spec.env.push((name.to_owned(), value));
+    set("LISTEN", format!("127.0.0.1:{}", replica.port));
+    set("DATABASE_URL", endpoints.database_url(service).to_owned());
+    set(
+        "DATABASE_CONNECTIONS_MAX",
+        DATABASE_CONNECTIONS_MAX.to_string(),
+    );
+    set("LOG_FORMAT", "json".to_owned());
+    if service.uses_kafka() {
+        set("KAFKA_BROKERS", endpoints.brokers.clone());
+        set("KAFKA_TOPIC", endpoints.topic.clone());
+        set("KAFKA_GROUP", endpoints.group(service));
+    }
+    if service.uses_kafka() && embedded_broker {
+        set(
+            "KAFKA_FETCH_WAIT_MAX_MS",
+            EMBEDDED_FETCH_WAIT_MS.to_string(),
+        );
+    }
+    if service == Service::Payment {
+        set("PSP_URL", endpoints.url(Service::Psp).to_owned());
+    }
+    if service == Service::Receipt {
+        let (host, port) = endpoints.smtp.rsplit_once(':').unwrap_or_default();
+        set("SMTP_HOST", host.to_owned());
+        set("SMTP_PORT", port.to_owned());
+        for (name, value) in RECEIPT_TIMES {
+            set(name, value.to_owned());
+        }
+    }
+    spec.env.extend_from_slice(extra);
+    Ok(spec)
+}
+
+/// The log of a process.
+pub(super) fn log_path(state_dir: &Path, name: &str) -> PathBuf {
+    state_dir.join(format!("{name}.log"))
+}
+
+/// Waits until a service answers that it is ready.
+pub(super) async fn wait_ready(
+    supervisor: &Supervisor,
+    name: &str,
+    url: &str,
+    log: &Path,
+    timeout: Duration,
+) -> anyhow::Result<()> {
+    let client = reqwest::Client::builder()
+        .timeout(PROBE_TIMEOUT)
+        .no_proxy()
+        .build()
+        .context("cannot create an HTTP client")?;
+    readiness::wait(supervisor, name, log, timeout, async || {
+        client
+            .get(format!("{url}/readyz"))
+            .send()
+            .await?
+            .error_for_status()?;
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,97 @@
+//! What a caller may choose about a system before it starts.
+
+use std::path::PathBuf;
+
+use endpoints::topic::PARTITIONS_DEFAULT;
+
+use crate::broker::Kafka;
+use endpoints::PerService;
+
+/// Environment variables, as name and value.
+pub type Env = Vec<(String, String)>;
+
+/// Where the databases live.
+#[derive(Debug, Clone)]
+pub enum Postgres {
+    /// A cluster of our own, started for this system and removed with it.
+    Private,
+    /// A running server, by the URL of a role that may create databases.
+    Existing(String),
+}
+
+/// Where the services listen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ports {
+    /// The demo's well-known ports; starting fails when one is taken.
+    Fixed,
+    /// Whatever the kernel has free, so that systems can run side by side.
+    Free,
+}
+
+/// How to start a [`System`](super::System).
+#[derive(Debug, Clone)]
+pub struct SystemOptions {
+    /// Where the databases live.
+    pub postgres: Postgres,
+    /// Which broker carries the events.
+    pub kafka: Kafka,
+    /// Where the services listen.
+    pub ports: Ports,
+    /// Put before the names of databases, topic and consumer groups; empty for the demo.
+    /// With an existing Postgres or Kafka, what carries a prefix is dropped on stop.
+    pub prefix: String,
+    /// Partitions of the topic.
+    pub partitions: i32,
+    /// Where the services' binaries are; `None` looks beside the running program.
+    pub bin_dir: Option<PathBuf>,
+    /// Whether a process that dies is started again.
+    pub restart: bool,
+    /// Whether demo principals and stock are put into the databases.
+    pub demo_data: bool,
+    /// Extra environment of every incarnation; wins over what the lab sets itself.
+    pub env: PerService<Env>,
+    /// Extra environment of a service's first incarnation only (first replica), for crash points.
+    pub first_env: PerService<Env>,
+    /// Processes per service; the second of payment is named `payment-2`, on a free port.
+    pub replicas: PerService<u32>,
+    /// No progress and no restart messages on the console.
+    pub quiet: bool,
+    /// Where logs and `system.json` go. `None`: a fresh directory, removed by a clean stop.
+    pub state_dir: Option<PathBuf>,
+}
+
+impl Default for SystemOptions {
+    fn default() -> Self {
+        SystemOptions {
+            postgres: Postgres::Private,
+            kafka: Kafka::Embedded,
+            ports: Ports::Free,
+            prefix: String::new(),
+            partitions: PARTITIONS_DEFAULT,
+            bin_dir: None,
+            restart: true,
+            demo_data: true,
+            env: PerService::default(),
+            first_env: PerService::default(),
+            replicas: PerService::from_fn(|_| 1),
+            quiet: false,
+            state_dir: None,
+        }
+    }
+}
+
+impl SystemOptions {
+    /// Options for one test: silent, free ports, a prefix of its own, on the Postgres and Kafka
+    /// that `lab infra` names in `TEST_DATABASE_URL` and `KAFKA_BROKERS`, or private ones.
+    pub fn for_test() -> Self {
+        let existing = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        SystemOptions {
+            postgres: existing("TEST_DATABASE_URL").map_or(Postgres::Private, Postgres::Existing),
+            kafka: existing("KAFKA_BROKERS").map_or(Kafka::Embedded, Kafka::Existing),
+            prefix: format!("t{}-", &id[..12]),
+            quiet: true,
+            ..SystemOptions::default()
+        }
+    }
+}

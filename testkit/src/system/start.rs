@@ -1,0 +1,214 @@
+//! Starting a system, one visible step after the other.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::launch::{self, Replica};
+use super::state_dir::StateDir;
+use super::{Ports, Postgres, System, SystemOptions};
+use crate::binaries::Binaries;
+use crate::broker::Broker;
+use crate::postgres::{Cluster, database};
+use crate::progress::Progress;
+use crate::supervisor::Supervisor;
+use crate::{ports, smtp_sink};
+use endpoints::Endpoints;
+use endpoints::topic::Topic;
+use endpoints::{PerService, Service};
+
+/// The topic's name after the prefix.
+const TOPIC: &str = "order-events";
+/// How long a service may take from its start to its first good answer.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// See [`System::start`].
+pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
+    let progress = Progress::new(options.quiet);
+    // First what can fail without having started anything.
+    let binaries = Binaries::locate(options.bin_dir.as_deref())?;
+    for service in Service::ALL {
+        binaries.path(service.name())?;
+    }
+    if options.ports == Ports::Fixed {
+        ports::require_all_free()?;
+    }
+    let replicas = launch::replicas(&options)?;
+    let state_dir = StateDir::open(options.state_dir.as_deref())?;
+
+    let supervisor = Supervisor::new(options.restart, options.quiet);
+    let topic = Topic {
+        name: format!("{}{TOPIC}", options.prefix),
+        partitions: options.partitions,
+    };
+    let log_dir = state_dir.path();
+    let ((cluster, server), broker) = tokio::try_join!(
+        progress.step("postgres", server(&options.postgres, &supervisor, log_dir)),
+        progress.step(
+            "kafka",
+            Broker::start(
+                &options.kafka,
+                &supervisor,
+                &binaries,
+                log_dir,
+                Some(&topic)
+            )
+        ),
+    )?;
+    let endpoints = describe(
+        &options, &replicas, &state_dir, &server, &broker, topic.name,
+    )?;
+
+    let migrations = migrate(&endpoints, &server, &binaries, options.demo_data);
+    progress.step("databases", migrations).await?;
+    let services = serve(
+        &options,
+        &replicas,
+        &endpoints,
+        &supervisor,
+        &binaries,
+        &broker,
+    );
+    progress.step("services", services).await?;
+
+    Ok(System {
+        scribe: scribe(endpoints.clone(), &supervisor),
+        endpoints,
+        supervisor,
+        cluster,
+        broker,
+        partitions: options.partitions,
+        server,
+        state_dir,
+    })
+}
+
+/// The Postgres server, started if it is to be ours, and its URL.
+async fn server(
+    postgres: &Postgres,
+    supervisor: &Supervisor,
+    log_dir: &Path,
+) -> anyhow::Result<(Option<Cluster>, String)> {
+    match postgres {
+        Postgres::Private => {
+            let cluster = Cluster::start(supervisor, log_dir, None).await?;
+            let url = cluster.url("postgres");
+            Ok((Some(cluster), url))
+        }
+        Postgres::Existing(url) => {
+            let answer = database::ping(url).await;
+            answer.context("the Postgres of the given URL does not answer")?;
+            Ok((None, url.clone()))
+        }
+    }
+}
+
+fn describe(
+    options: &SystemOptions,
+    replicas: &[Replica],
+    state_dir: &StateDir,
+    server: &str,
+    broker: &Broker,
+    topic: String,
+) -> anyhow::Result<Endpoints> {
+    let database_url =
+        |service| database::url(server, &launch::database_name(&options.prefix, service));
+    let smtp_port = match options.ports {
+        Ports::Fixed => smtp_sink::DEMO_PORT,
+        Ports::Free => ports::free()?,
+    };
+    Ok(Endpoints {
+        urls: launch::urls(replicas),
+        database_urls: PerService {
+            order: database_url(Service::Order)?,
+            payment: database_url(Service::Payment)?,
+            fulfilment: database_url(Service::Fulfilment)?,
+            receipt: database_url(Service::Receipt)?,
+            psp: database_url(Service::Psp)?,
+        },
+        brokers: broker.brokers().to_owned(),
+        topic,
+        smtp: format!("127.0.0.1:{smtp_port}"),
+        mails_dir: state_dir.mails(),
+        prefix: options.prefix.clone(),
+        state_dir: state_dir.path().to_owned(),
+        pids: Default::default(),
+        lab_pid: std::process::id(),
+    })
+}
+
+/// Brings all databases up to date, at the same time: none depends on another.
+async fn migrate(
+    endpoints: &Endpoints,
+    server: &str,
+    binaries: &Binaries,
+    demo_data: bool,
+) -> anyhow::Result<()> {
+    let mut migrations = JoinSet::new();
+    for service in Service::ALL {
+        let (endpoints, server) = (endpoints.clone(), server.to_owned());
+        let binaries = binaries.clone();
+        migrations.spawn(async move {
+            launch::migrate(service, &server, &endpoints, &binaries, demo_data).await
+        });
+    }
+    migrations.join_all().await.into_iter().collect()
+}
+
+/// Starts the mail sink and every process of every service, then waits for them all.
+async fn serve(
+    options: &SystemOptions,
+    replicas: &[Replica],
+    endpoints: &Endpoints,
+    supervisor: &Supervisor,
+    binaries: &Binaries,
+    broker: &Broker,
+) -> anyhow::Result<()> {
+    if options.ports == Ports::Fixed {
+        // Starting the rest took seconds, in which another lab may have been faster; its
+        // services would answer in the place of ours.
+        ports::require_all_free()?;
+    }
+    let (log_dir, smtp) = (&endpoints.state_dir, &endpoints.smtp);
+    smtp_sink::start(supervisor, binaries, log_dir, smtp, &endpoints.mails_dir).await?;
+    for replica in replicas {
+        let extra = options.env.get(replica.service);
+        let spec = launch::spec(replica, endpoints, binaries, broker.is_embedded(), extra)?;
+        let first_env = match replica.index {
+            0 => options.first_env.get(replica.service).as_slice(),
+            _ => &[],
+        };
+        supervisor.start(&replica.name(), spec, first_env)?;
+    }
+    for replica in replicas {
+        let name = replica.name();
+        let url = &endpoints.urls.get(replica.service)[replica.index];
+        let log = launch::log_path(&endpoints.state_dir, &name);
+        launch::wait_ready(supervisor, &name, url, &log, READY_TIMEOUT).await?;
+    }
+    Ok(())
+}
+
+/// Writes `system.json` now and at every start and death of a process.
+fn scribe(endpoints: Endpoints, supervisor: &Supervisor) -> AbortOnDropHandle<()> {
+    let mut changes = supervisor.changes();
+    let pids = supervisor.pids_handle();
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        loop {
+            changes.mark_unchanged();
+            let now = Endpoints {
+                pids: pids(),
+                ..endpoints.clone()
+            };
+            if let Err(error) = now.save() {
+                eprintln!("! {error:#}");
+            }
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }))
+}

@@ -1,0 +1,271 @@
+//! One running system for one test, and the questions that every test asks of it.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use endpoints::Service;
+use endpoints::client::{Client, new_key, order_body};
+use endpoints::provider;
+use invariants::{self, Databases};
+use testkit::smtp_sink::{self, Behaviour, behaviour};
+use testkit::system::{System, SystemOptions};
+use uuid::Uuid;
+
+/// Longest time from the last fault to everything being settled.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(100);
+
+pub(crate) struct Harness {
+    pub(crate) system: System,
+    pub(crate) client: Client,
+    pub(crate) databases: Databases,
+}
+
+/// Leases short enough that a test need not wait half a minute for one to run out.
+pub(crate) fn options() -> SystemOptions {
+    let mut options = SystemOptions::for_test();
+    for (name, value) in [
+        ("LEASE_MS", "2000"),
+        ("PSP_TIMEOUT_MS", "1500"),
+        ("RETRY_MAX_MS", "1000"),
+    ] {
+        options
+            .env
+            .payment
+            .push((name.to_owned(), value.to_owned()));
+    }
+    for (name, value) in [
+        ("LEASE_MS", "2000"),
+        ("SMTP_TIMEOUT_MS", "900"),
+        ("SMTP_DATA_TIMEOUT_MS", "900"),
+        ("RETRY_BASE_MS", "100"),
+        ("RETRY_MAX_MS", "1000"),
+    ] {
+        options
+            .env
+            .receipt
+            .push((name.to_owned(), value.to_owned()));
+    }
+    options
+}
+
+impl Harness {
+    pub(crate) async fn start(options: SystemOptions) -> anyhow::Result<Self> {
+        let system = System::start(options).await?;
+        let client = Client::new(system.url(Service::Order), "demo-key-acme")?;
+        let databases = Databases::connect(&system.endpoints()).await?;
+        Ok(Self {
+            system,
+            client,
+            databases,
+        })
+    }
+
+    /// Places an order as a patient client does, and returns its id.
+    pub(crate) async fn place(&self) -> anyhow::Result<Uuid> {
+        self.place_with(&new_key("e2e"), &order_body(2)).await
+    }
+
+    pub(crate) async fn place_with(&self, key: &str, body: &str) -> anyhow::Result<Uuid> {
+        let answer = self.client.place(key, body).await?;
+        ensure!(
+            answer.status == 201,
+            "placing answered {}",
+            answer.summary()
+        );
+        answer.order_id()
+    }
+
+    /// Places an order under an id of the caller's choice.
+    pub(crate) async fn put(&self, id: Uuid) -> anyhow::Result<()> {
+        let url = format!("{}/orders/{id}", self.system.url(Service::Order));
+        let put = reqwest::Client::new().put(url).bearer_auth("demo-key-acme");
+        let put = put.header("content-type", "application/json");
+        let answer = put.body(order_body(2)).send().await?;
+        ensure!(answer.status() == 201, "PUT answered {}", answer.status());
+        Ok(())
+    }
+
+    /// An order that nobody can ship.
+    pub(crate) async fn place_out_of_stock(&self) -> anyhow::Result<Uuid> {
+        let body = order_body(1).replace("SKU-99", "SKU-nobody-has");
+        self.place_with(&new_key("no-stock"), &body).await
+    }
+
+    pub(crate) async fn place_many(&self, count: usize) -> anyhow::Result<Vec<Uuid>> {
+        let places = (0..count).map(|_| self.place());
+        futures_util::future::try_join_all(places).await
+    }
+
+    /// Cancels as a patient client does, until there is a final answer; returns its status.
+    pub(crate) async fn cancel(&self, id: Uuid) -> anyhow::Result<u16> {
+        let deadline = tokio::time::Instant::now() + SETTLE_TIMEOUT;
+        loop {
+            match self.client.cancel(id).await {
+                Ok(answer) if !answer.is_retryable() => return Ok(answer.status),
+                other => ensure!(
+                    tokio::time::Instant::now() < deadline,
+                    "no final answer to DELETE /orders/{id}: {other:?}"
+                ),
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Waits until each order is at the end of its way, and returns where that is.
+    pub(crate) async fn ends(&self, orders: &[Uuid]) -> anyhow::Result<Vec<String>> {
+        let deadline = tokio::time::Instant::now() + SETTLE_TIMEOUT;
+        let mut ends = Vec::with_capacity(orders.len());
+        for id in orders {
+            ends.push(loop {
+                let seen = self.client.order(*id).await.map(|order| order.status);
+                match seen {
+                    Ok(status) if !["placed", "paid"].contains(&&*status) => break status,
+                    seen => ensure!(
+                        tokio::time::Instant::now() < deadline,
+                        "order {id} does not end: {seen:?}"
+                    ),
+                }
+                tokio::time::sleep(POLL).await;
+            });
+        }
+        Ok(ends)
+    }
+
+    /// Waits for the status, then for everything to be settled.
+    pub(crate) async fn expect_end(&self, id: Uuid, status: &str) -> anyhow::Result<()> {
+        self.client
+            .wait_for_status(id, status, SETTLE_TIMEOUT)
+            .await?;
+        self.expect_settled().await
+    }
+
+    /// Charges and refunds of an order in the provider's own books.
+    pub(crate) async fn books(&self, id: Uuid) -> anyhow::Result<(i64, i64)> {
+        let count = "select (select count(*) from charges where reference = $1),
+                            (select count(*) from refunds where reference = $1)";
+        let counts = sqlx::query_as(count).bind(id.to_string());
+        Ok(counts.fetch_one(&self.databases.psp).await?)
+    }
+
+    /// Waits until the provider has charged the order, whether anybody knows or not.
+    pub(crate) async fn wait_for_charge(&self, id: Uuid) -> anyhow::Result<()> {
+        let wait = async {
+            while self.books(id).await?.0 == 0 {
+                tokio::time::sleep(POLL).await;
+            }
+            anyhow::Ok(())
+        };
+        let charged = tokio::time::timeout(SETTLE_TIMEOUT, wait).await;
+        charged.with_context(|| format!("order {id} was never charged"))?
+    }
+
+    /// Arms a crash point in a running service.
+    pub(crate) async fn arm(&self, service: Service, point: &str) -> anyhow::Result<()> {
+        self.arm_to(service, point, "kill").await
+    }
+
+    /// The same, to `kill` the process there or to `pause` it.
+    pub(crate) async fn arm_to(
+        &self,
+        service: Service,
+        point: &str,
+        action: &str,
+    ) -> anyhow::Result<()> {
+        let url = format!("{}/admin/crash-points", self.system.url(service));
+        let body = serde_json::json!({ "name": point, "action": action });
+        let answer = reqwest::Client::new().post(url).json(&body).send().await?;
+        let status = answer.status();
+        ensure!(
+            status.is_success(),
+            "arming answered {status}: built without crash-points?"
+        );
+        Ok(())
+    }
+
+    pub(crate) async fn set_fault(&self, fault: provider::Fault) -> anyhow::Result<()> {
+        provider::set_fault(self.system.url(Service::Psp), &fault).await
+    }
+
+    /// The mail server misbehaves from now on.
+    pub(crate) fn set_mail_fault(&self, fault: Behaviour) -> anyhow::Result<()> {
+        behaviour::set(&self.system.endpoints().mails_dir, fault)
+    }
+
+    /// Each of these orders has so many mails in the mail server's own directory.
+    pub(crate) fn expect_mails(
+        &self,
+        orders: &[Uuid],
+        count: RangeInclusive<usize>,
+    ) -> anyhow::Result<()> {
+        let mails = smtp_sink::mails(&self.system.endpoints().mails_dir)?;
+        for order in orders {
+            let order = order.to_string();
+            let arrived = mails.iter().filter(|mail| mail.text.contains(&order));
+            let arrived = arrived.count();
+            ensure!(count.contains(&arrived), "{order} has {arrived} mails");
+        }
+        Ok(())
+    }
+
+    /// Waits until these orders have shipped and all is quiet, then holds the system to every
+    /// invariant and to one charge for each of them.
+    pub(crate) async fn expect_shipped_once(&self, orders: &[Uuid]) -> anyhow::Result<()> {
+        ensure!(
+            !orders.is_empty(),
+            "no order was accepted: this would prove nothing"
+        );
+        for id in orders {
+            self.client
+                .wait_for_status(*id, "shipped", SETTLE_TIMEOUT)
+                .await?;
+        }
+        self.expect_settled().await?;
+        let counts = provider::charges_per_order(&self.databases.psp, orders).await?;
+        for (order, charges) in counts {
+            ensure!(charges == 1, "count(*) = {charges} for order {order}");
+        }
+        Ok(())
+    }
+
+    /// Waits until every invariant of a settled system holds.
+    pub(crate) async fn expect_settled(&self) -> anyhow::Result<()> {
+        self.expect_settled_but("nothing").await
+    }
+
+    /// The same, save for the one that the test itself has broken.
+    pub(crate) async fn expect_settled_but(&self, broken: &str) -> anyhow::Result<()> {
+        let deadline = tokio::time::Instant::now() + SETTLE_TIMEOUT;
+        loop {
+            let violated = invariants::always(&self.databases).await?;
+            ensure!(violated.is_empty(), "broken: {violated:#?}");
+            let mut unsettled = invariants::settled(&self.databases).await?;
+            unsettled.retain(|violation| violation.invariant != broken);
+            if unsettled.is_empty() {
+                return Ok(());
+            }
+            ensure!(
+                tokio::time::Instant::now() < deadline,
+                "not settled: {unsettled:#?}"
+            );
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// A crash that did not happen proves nothing: waits for the process to be killed by signal 9.
+    pub(crate) async fn expect_killed(&self, service: Service) -> anyhow::Result<()> {
+        use std::os::unix::process::ExitStatusExt as _;
+        let status = self
+            .system
+            .wait_exit(service.name(), SETTLE_TIMEOUT)
+            .await
+            .context("the crash point never fired")?;
+        ensure!(status.signal() == Some(9), "{service} ended with {status}");
+        Ok(())
+    }
+
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        self.system.stop().await
+    }
+}
