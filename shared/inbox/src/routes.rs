@@ -73,7 +73,7 @@ async fn list<H: Handler>(
     let after = cursor.after.unwrap_or(0);
     // One row more than asked for tells whether there is a next page.
     let rows_max = i64::from(limit) + 1;
-    let page = database::with_timeout(STORE_TIMEOUT, async {
+    let page = database::query_with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&work.pool).await?;
         parked::page(&mut connection, &work.settings.group, after, rows_max).await
     });
@@ -164,10 +164,8 @@ fn bad_query(error: &QueryRejection) -> Problem {
 fn problem(error: anyhow::Error) -> Problem {
     let chain = format!("{error:#}");
     tracing::warn!(error = chain, "an operator's request failed");
-    let mut causes = error.chain();
-    let is_transient = causes.any(|cause| {
-        let of_store = cause.downcast_ref::<sqlx::Error>();
-        of_store.is_some_and(database::is_transient) || cause.is::<tokio::time::error::Elapsed>()
+    let is_transient = error.chain().any(|cause| {
+        database::is_transient_cause(cause) || cause.is::<tokio::time::error::Elapsed>()
     });
     match is_transient {
         true => Problem::unavailable(RETRY_AFTER),
