@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bearer_scheme_is_case_insensitive() {
+    fn only_bearer_keys_are_read() {
         for (value, key) in [
             ("Bearer k-1", Some("k-1")),
             ("bEARER  k-1 ", Some("k-1")),
