@@ -42,7 +42,10 @@ impl From<&Error> for Problem {
             Error::TooLarge => Self::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "body_too_large",
-                "The body is larger than 64 KiB. Send a smaller one.",
+                format!(
+                    "The body is larger than {} KiB. Send a smaller one.",
+                    BODY_BYTES_MAX / 1024
+                ),
             ),
             Error::Incomplete => Self::new(
                 StatusCode::BAD_REQUEST,

@@ -74,7 +74,8 @@ fn not_found() -> Problem {
 }
 
 fn method_not_allowed() -> Problem {
-    let detail = "This URL does not support the method. See the Allow header for those it supports.";
+    let detail =
+        "This URL does not support the method. See the Allow header for those it supports.";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 

@@ -82,7 +82,9 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_ready_service_passes() {
-        probe_a_service_with(StatusCode::OK).await.expect("is ready");
+        probe_a_service_with(StatusCode::OK)
+            .await
+            .expect("is ready");
         let error = probe_a_service_with(StatusCode::SERVICE_UNAVAILABLE)
             .await
             .expect_err("is not ready");

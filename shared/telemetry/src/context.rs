@@ -12,7 +12,7 @@ tokio::task_local! {
 /// Longest correlation id that we accept from a caller. A longer one is replaced.
 pub const CORRELATION_ID_LEN_MAX: usize = 128;
 
-/// What a request passes on to everything that it causes: rows, messages and calls.
+/// Identifies a request in everything that it causes: rows, messages and calls.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub correlation_id: Arc<str>,

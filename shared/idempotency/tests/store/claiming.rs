@@ -4,7 +4,7 @@ use idempotency::Scope;
 use idempotency::store::{Claim, claim, complete, find};
 use uuid::Uuid;
 
-use crate::{WINDOW_SECONDS, response, count, fingerprint, key, scope, store};
+use crate::{WINDOW_SECONDS, count, fingerprint, key, response, scope, store};
 
 #[tokio::test]
 async fn completed_key_replays_its_response() {
@@ -57,7 +57,9 @@ async fn concurrent_claim_is_in_flight_without_waiting() {
     }
     second.rollback().await.unwrap();
 
-    complete(&mut first, scope(&key), &response()).await.unwrap();
+    complete(&mut first, scope(&key), &response())
+        .await
+        .unwrap();
     first.commit().await.unwrap();
     let mut third = pool.begin().await.unwrap();
     let claimed = claim(&mut third, scope(&key), &print, None, WINDOW_SECONDS).await;

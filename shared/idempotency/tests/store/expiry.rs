@@ -5,7 +5,7 @@ use idempotency::store::{Claim, claim, complete, find, forget_expired, reap};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{WINDOW_SECONDS, response, count, fingerprint, key, scope, store};
+use crate::{WINDOW_SECONDS, count, fingerprint, key, response, scope, store};
 
 async fn complete_key(pool: &PgPool, key: &Key) {
     let mut tx = pool.begin().await.unwrap();

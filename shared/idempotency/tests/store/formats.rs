@@ -5,7 +5,7 @@ use idempotency::{Fingerprint, Key, StoredResponse};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{WINDOW_SECONDS, response, fingerprint, key, scope, store};
+use crate::{WINDOW_SECONDS, fingerprint, key, response, scope, store};
 
 /// A row as version 1 of the format wrote it, column by column.
 const WRITTEN_BY_VERSION_1: &str = r#"
