@@ -197,7 +197,7 @@ async fn call(
     let outcome = answer.name();
     span.set("payment.outcome", || outcome);
     metrics::counter!(metric::PSP_CALLS, "call" => name, "outcome" => outcome).increment(1);
-    metrics::histogram!(metric::PSP_DURATION, "call" => name).record(started.elapsed());
+    metrics::histogram!(metric::PSP_DURATION_SECONDS, "call" => name).record(started.elapsed());
     // The recorder is gone only when the process is: then the lease runs out.
     let _ = answers
         .send(Answered {

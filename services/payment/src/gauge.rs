@@ -22,7 +22,7 @@ pub fn gauge(pool: &PgPool) -> impl Fn() -> Reading + Send + Sync + 'static {
                 let status = status.as_str();
                 metrics::gauge!(metric::PAYMENTS_OPEN, "status" => status)
                     .set(attempts.count as f64);
-                metrics::gauge!(metric::PAYMENTS_OLDEST, "status" => status)
+                metrics::gauge!(metric::PAYMENTS_OLDEST_SECONDS, "status" => status)
                     .set(attempts.oldest_seconds);
             }
             metrics::gauge!(metric::REFUNDS_OPEN).set(open.refunds as f64);

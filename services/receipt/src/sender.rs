@@ -181,7 +181,7 @@ async fn send(
     }
     span.set("receipt.outcome", || outcome.as_str());
     metrics::counter!(metric::RECEIPT_TRIES, "outcome" => outcome.as_str()).increment(1);
-    metrics::histogram!(metric::SMTP_DURATION).record(started.elapsed());
+    metrics::histogram!(metric::SMTP_DURATION_SECONDS).record(started.elapsed());
     // The recorder is gone only when the process is: then the lease runs out.
     let _ = outcomes
         .send(Tried {

@@ -15,41 +15,43 @@ use thiserror::Error as ThisError;
 
 pub use store::Principal;
 
-/// How long a key that was found is believed without asking again: the longest time that a key
-/// which was withdrawn still works.
+/// How long a key that was found is trusted without another query. A revoked key works for at most
+/// this long.
 const CACHE_TTL: Duration = Duration::from_secs(30);
-/// Most keys remembered; past it the memory starts anew.
+/// Largest number of cached keys. The cache is cleared when it is full.
 const CACHE_MAX: usize = 10_000;
 
-/// What is stored of an API key.
+/// SHA-256 of an API key. Only the hash is stored.
 pub type KeyHash = [u8; 32];
-type Known = HashMap<KeyHash, (Arc<Principal>, Instant)>;
+type Cache = HashMap<KeyHash, (Arc<Principal>, Instant)>;
 
 #[derive(Debug, ThisError)]
 pub enum Error {
-    #[error("no valid API key")]
+    #[error("missing or unknown API key")]
     Unauthenticated,
-    #[error("store")]
+    #[error("cannot look up the API key")]
     Store(#[from] database::Error),
 }
 
+/// Finds the principal of a request. Clones share one cache.
 #[derive(Clone)]
 pub struct Authenticator {
     pool: PgPool,
-    known: Arc<RwLock<Known>>,
+    cache: Arc<RwLock<Cache>>,
 }
 
 impl Authenticator {
     pub fn new(pool: PgPool) -> Self {
         Self {
             pool,
-            known: Arc::default(),
+            cache: Arc::default(),
         }
     }
 
+    /// The principal whose key is in `Authorization: Bearer <key>`.
     pub async fn principal(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Error> {
         let hash = hash(bearer(headers).ok_or(Error::Unauthenticated)?);
-        if let Some(principal) = self.remembered(&hash) {
+        if let Some(principal) = self.cached(&hash) {
             return Ok(principal);
         }
         let found = database::query_with_timeout(database::STORE_TIMEOUT, async {
@@ -58,25 +60,26 @@ impl Authenticator {
         })
         .await?;
         let principal = Arc::new(found.ok_or(Error::Unauthenticated)?);
-        self.remember(hash, principal.clone());
+        self.cache(hash, principal.clone());
         Ok(principal)
     }
 
-    fn remembered(&self, hash: &KeyHash) -> Option<Arc<Principal>> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let (principal, since) = known.get(hash)?;
+    fn cached(&self, hash: &KeyHash) -> Option<Arc<Principal>> {
+        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+        let (principal, since) = cache.get(hash)?;
         (since.elapsed() < CACHE_TTL).then(|| principal.clone())
     }
 
-    fn remember(&self, hash: KeyHash, principal: Arc<Principal>) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= CACHE_MAX {
-            known.clear();
+    fn cache(&self, hash: KeyHash, principal: Arc<Principal>) {
+        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= CACHE_MAX {
+            cache.clear();
         }
-        known.insert(hash, (principal, Instant::now()));
+        cache.insert(hash, (principal, Instant::now()));
     }
 }
 
+/// The hash under which a key is stored.
 pub fn hash(key: &str) -> KeyHash {
     Sha256::digest(key).into()
 }
@@ -94,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_bearer_key_is_read_in_any_case_of_the_scheme() {
+    fn only_bearer_keys_are_read() {
         for (value, key) in [
             ("Bearer k-1", Some("k-1")),
             ("bEARER  k-1 ", Some("k-1")),

@@ -2,9 +2,12 @@
 
 use sqlx::PgConnection;
 
+/// A caller of the API.
 #[derive(Clone, Debug)]
 pub struct Principal {
+    /// Scopes everything that the principal owns.
     pub id: String,
+    /// Salt for the fingerprints of its requests.
     pub fingerprint_salt: Vec<u8>,
 }
 
@@ -23,7 +26,7 @@ pub async fn find_by_key_hash(
     .await
 }
 
-/// Adds a principal with one API key; does nothing if it is there already.
+/// Adds a principal with one API key. Does nothing if they exist.
 pub async fn add(connection: &mut PgConnection, id: &str, key_hash: &[u8]) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into principals (id) values ($1) on conflict do nothing",

@@ -1,4 +1,4 @@
-//! What surrounds a payload on its way: identity, origin and the context that joins the hops.
+//! The envelope around a payload: id, type, source, time, and the context that joins the hops.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -8,12 +8,12 @@ use crate::{Event, EventType};
 /// One event as it is stored in the outbox and sent to Kafka.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
-    /// Derived from source, order, type and attempt: a re-publication, or a re-derivation after a
-    /// crash, has the same id, which is what the consumers' ledger recognises.
+    /// Derived from source, order, type and attempt. An event that is published again, or sealed again
+    /// after a crash, has the same id, so consumers recognise it as processed.
     pub id: Uuid,
     pub event_type: EventType,
     pub source: String,
-    /// The order the event is about; the Kafka key, so one order's events stay in order.
+    /// The order id. It is the Kafka key, so that events of one order stay in order.
     pub subject: Uuid,
     pub time: DateTime<Utc>,
     pub correlation_id: String,
@@ -22,15 +22,17 @@ pub struct Envelope {
     pub payload: String,
 }
 
-/// Who announces an event, and on whose behalf.
+/// The producer of an event, and the request that caused it.
 #[derive(Clone, Debug)]
 pub struct Origin<'a> {
+    /// Name of the producing service. Part of the event id.
     pub source: &'static str,
     pub correlation_id: &'a str,
     pub traceparent: Option<String>,
 }
 
 impl Envelope {
+    /// Puts an event into an envelope, with an id that depends only on what the event is about.
     pub fn seal<E: Event>(origin: Origin<'_>, event: &E) -> Result<Self, serde_json::Error> {
         Ok(Self {
             id: event_id(origin.source, event.order_id(), E::TYPE, event.attempt()),
@@ -44,13 +46,14 @@ impl Envelope {
         })
     }
 
-    /// Reads the payload as the event that the type header promised.
+    /// Reads the payload as `E`. Check [`event_type`](Self::event_type) first.
     pub fn open<E: Event>(&self) -> Result<E, serde_json::Error> {
         serde_json::from_str(&self.payload)
     }
 }
 
-/// Namespace of our message ids; any fixed UUID would do, but it may never change.
+/// Namespace of the event ids. Any fixed UUID works, but it must never change: consumers would
+/// process every event again.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f1a_2c1e_55d4_4d0b_9a53_0f6f_3c7e_91aa);
 
 fn event_id(source: &str, order_id: Uuid, event_type: EventType, attempt: i32) -> Uuid {
@@ -78,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_the_same_whenever_the_event_is_derived_again() {
+    fn same_event_has_the_same_id() {
         assert_eq!(
             shipped(1, 1, "fulfilment").id,
             shipped(1, 1, "fulfilment").id
@@ -86,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn another_order_attempt_or_source_is_another_id() {
+    fn order_attempt_and_source_are_part_of_the_id() {
         let id = shipped(1, 1, "fulfilment").id;
         for other in [
             shipped(2, 1, "fulfilment"),
@@ -98,8 +101,8 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_a_known_event_never_changes() {
-        // A changed derivation would make every re-publication look new to every ledger.
+    fn id_derivation_never_changes() {
+        // With another derivation, consumers would process re-published events again.
         assert_eq!(
             shipped(1, 1, "fulfilment").id.to_string(),
             "384468c4-c753-5af8-ad6f-a79de91e0d07"

@@ -1,54 +1,48 @@
-//! The names of the events: the `ce_type` header on the wire.
+//! The event types: the value of the `ce_type` header.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum EventType {
-    OrderPlaced,
-    OrderPaymentRequested,
-    OrderCancelRequested,
-    PaymentCaptured,
-    PaymentDeclined,
-    PaymentVoided,
-    PaymentRefunded,
-    FulfilmentShipped,
-    FulfilmentRejected,
+/// Defines the enum, [`EventType::ALL`] and the names from one list, so that they cannot differ.
+macro_rules! event_types {
+    ($($variant:ident = $name:literal,)+) => {
+        /// One variant for each payload struct of the same name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum EventType {
+            $(#[doc = concat!("`", $name, "`")] $variant,)+
+        }
+
+        impl EventType {
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// The value of the `ce_type` header.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+// Names are part of the contract and of every event id. Add new ones; never change or reuse one.
+event_types! {
+    OrderPlaced = "order.placed",
+    OrderPaymentRequested = "order.payment_requested",
+    OrderCancelRequested = "order.cancel_requested",
+    PaymentCaptured = "payment.captured",
+    PaymentDeclined = "payment.declined",
+    PaymentVoided = "payment.voided",
+    PaymentRefunded = "payment.refunded",
+    FulfilmentShipped = "fulfilment.shipped",
+    FulfilmentRejected = "fulfilment.rejected",
 }
 
 #[derive(Debug, Error)]
 #[error("unknown event type {0:?}")]
 pub struct UnknownEventType(String);
-
-impl EventType {
-    pub const ALL: [Self; 9] = [
-        Self::OrderPlaced,
-        Self::OrderPaymentRequested,
-        Self::OrderCancelRequested,
-        Self::PaymentCaptured,
-        Self::PaymentDeclined,
-        Self::PaymentVoided,
-        Self::PaymentRefunded,
-        Self::FulfilmentShipped,
-        Self::FulfilmentRejected,
-    ];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OrderPlaced => "order.placed",
-            Self::OrderPaymentRequested => "order.payment_requested",
-            Self::OrderCancelRequested => "order.cancel_requested",
-            Self::PaymentCaptured => "payment.captured",
-            Self::PaymentDeclined => "payment.declined",
-            Self::PaymentVoided => "payment.voided",
-            Self::PaymentRefunded => "payment.refunded",
-            Self::FulfilmentShipped => "fulfilment.shipped",
-            Self::FulfilmentRejected => "fulfilment.rejected",
-        }
-    }
-}
 
 impl fmt::Display for EventType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,7 +56,29 @@ impl FromStr for EventType {
     fn from_str(name: &str) -> Result<Self, UnknownEventType> {
         Self::ALL
             .into_iter()
-            .find(|kind| kind.as_str() == name)
+            .find(|event_type| event_type.as_str() == name)
             .ok_or_else(|| UnknownEventType(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name used twice would parse as the first type that has it.
+    #[test]
+    fn every_name_parses_back_to_its_type() {
+        for event_type in EventType::ALL {
+            let parsed: EventType = event_type.as_str().parse().unwrap();
+            assert_eq!(parsed, event_type);
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_rejected() {
+        for name in ["", "order", "order.placed ", "Order.Placed", "order.lost"] {
+            let error = EventType::from_str(name).unwrap_err().to_string();
+            assert!(error.contains("unknown event type"), "{error}");
+        }
     }
 }

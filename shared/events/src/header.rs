@@ -1,4 +1,5 @@
-//! Header names of a message: CloudEvents 1.0 in Kafka binary mode, plus what joins the hops.
+//! Header names of a Kafka message: CloudEvents 1.0 in binary mode, plus correlation id and trace
+//! context.
 
 pub const ID: &str = "ce_id";
 pub const TYPE: &str = "ce_type";

@@ -7,8 +7,4 @@ mod payload;
 
 pub use envelope::{Envelope, Origin};
 pub use event_type::{EventType, UnknownEventType};
-pub use payload::{
-    Event, FulfilmentRejected, FulfilmentShipped, Line, OrderCancelRequested,
-    OrderPaymentRequested, OrderPlaced, PaymentCaptured, PaymentDeclined, PaymentRefunded,
-    PaymentVoided,
-};
+pub use payload::*;

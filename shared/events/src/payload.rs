@@ -1,5 +1,7 @@
-//! The payloads. Append-only: a field may be added with a default, never removed or given another
-//! meaning; `v` counts such additions.
+//! The payloads, one struct for each event type.
+//!
+//! Payloads are append-only. A new field has a default, so that old messages stay readable. A field is
+//! never removed and never changes its meaning. `v` counts the additions.
 
 use money::Currency;
 use serde::de::DeserializeOwned;
@@ -8,6 +10,7 @@ use uuid::Uuid;
 
 use crate::EventType;
 
+/// A payload that an [`Envelope`](crate::Envelope) can carry.
 pub trait Event: Serialize + DeserializeOwned {
     const TYPE: EventType;
 
@@ -16,13 +19,14 @@ pub trait Event: Serialize + DeserializeOwned {
     fn attempt(&self) -> i32;
 }
 
-/// What is to be shipped. Prices stay with the order: fulfilment has no use for them.
+/// One item to ship. It has no price, because fulfilment does not need one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     pub sku: String,
     pub quantity: u32,
 }
 
+/// The order service accepted an order. Carries everything that the first attempt needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderPlaced {
     pub v: u16,
@@ -36,7 +40,7 @@ pub struct OrderPlaced {
     pub lines: Vec<Line>,
 }
 
-/// A customer whose card was declined pays again: the next attempt, with all that it needs.
+/// The customer pays again after a decline. Carries everything that the next attempt needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderPaymentRequested {
     pub v: u16,
@@ -50,17 +54,17 @@ pub struct OrderPaymentRequested {
     pub lines: Vec<Line>,
 }
 
-/// Somebody no longer wants the order. A wish, not a fact: fulfilment decides between ship and
-/// cancel, and nobody acts on this but fulfilment.
+/// The client asks that the order not ship. Only fulfilment acts on this request: it decides whether
+/// the order ships.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderCancelRequested {
     pub v: u16,
     pub order_id: Uuid,
-    /// The attempt in force when it was asked for.
+    /// The current attempt at the time of the request.
     pub attempt: i32,
 }
 
-/// Carries the lines along, so that fulfilment needs no other event to act.
+/// The provider captured the money. Carries the lines, so that fulfilment needs no other event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaymentCaptured {
     pub v: u16,
@@ -70,11 +74,12 @@ pub struct PaymentCaptured {
     pub amount: i64,
     pub currency: Currency,
     pub lines: Vec<Line>,
-    /// Who paid; since v 2, empty before.
+    /// The customer who paid. Added in v 2; empty in older messages.
     #[serde(default)]
     pub customer_id: String,
 }
 
+/// The provider declined the payment method. The customer may pay again with another one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaymentDeclined {
     pub v: u16,
@@ -84,7 +89,7 @@ pub struct PaymentDeclined {
     pub decline_code: String,
 }
 
-/// The attempt is closed: it took no money and never will.
+/// The attempt is closed without money: it captured none and never will.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaymentVoided {
     pub v: u16,
@@ -92,7 +97,7 @@ pub struct PaymentVoided {
     pub attempt: i32,
 }
 
-/// What was captured has been given back.
+/// The captured amount was refunded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaymentRefunded {
     pub v: u16,
@@ -102,10 +107,11 @@ pub struct PaymentRefunded {
     pub refund_id: String,
     pub amount: i64,
     pub currency: Currency,
-    /// Why it did not ship, such as `out_of_stock` or `cancelled`.
+    /// Why the order did not ship, such as `out_of_stock` or `cancelled`.
     pub reason: String,
 }
 
+/// The order shipped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FulfilmentShipped {
     pub v: u16,
@@ -113,16 +119,18 @@ pub struct FulfilmentShipped {
     pub attempt: i32,
 }
 
+/// Fulfilment decided that the order does not ship. Payment voids the attempt, or refunds it if money
+/// was captured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FulfilmentRejected {
     pub v: u16,
     pub order_id: Uuid,
     pub attempt: i32,
-    /// Why it does not ship: `out_of_stock` or `cancelled`. The attempt's money, if any was or still
-    /// is being taken, goes back.
+    /// Why the order does not ship: `out_of_stock` or `cancelled`.
     pub reason: String,
 }
 
+/// Implements [`Event`] for payloads that have the name of their event type.
 macro_rules! events {
     ($($payload:ident),+ $(,)?) => {
         $(impl Event for $payload {
@@ -136,6 +144,9 @@ macro_rules! events {
                 self.attempt
             }
         })+
+
+        #[cfg(test)]
+        const WITH_PAYLOAD: &[EventType] = &[$($payload::TYPE),+];
     };
 }
 
@@ -150,3 +161,23 @@ events!(
     FulfilmentShipped,
     FulfilmentRejected,
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_type_has_a_payload() {
+        for event_type in EventType::ALL {
+            assert!(WITH_PAYLOAD.contains(&event_type), "{event_type}");
+        }
+    }
+
+    #[test]
+    fn captured_without_a_customer_is_readable() {
+        let v1 = r#"{"v":1,"order_id":"00000000-0000-0000-0000-000000000007","attempt":1,
+            "charge_id":"ch_1","amount":5000,"currency":"USD","lines":[]}"#;
+        let event: PaymentCaptured = serde_json::from_str(v1).unwrap();
+        assert_eq!(event.customer_id, "");
+    }
+}

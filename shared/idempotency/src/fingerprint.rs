@@ -1,14 +1,14 @@
-//! Telling "the same request again" from "another request under the same key".
+//! Fingerprints: they distinguish a repeated request from another request with the same key.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// SHA-256 of a body in canonical form: members sorted, no insignificant space.
+/// SHA-256 of a JSON body in canonical form: members sorted, no insignificant whitespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentHash([u8; 32]);
 
-/// SHA-256 over method, path and content, salted per principal: the same order of two merchants
-/// has two fingerprints, so a leaked table tells nothing about who bought the same as whom.
+/// SHA-256 over method, path and content, salted per principal. Two merchants with the same order have
+/// different fingerprints, so a leaked table does not show which requests are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint([u8; 32]);
 
@@ -37,6 +37,7 @@ impl Fingerprint {
     }
 }
 
+/// The first 64 bits of the hash.
 pub(crate) fn lock_id(parts: &[&str]) -> i64 {
     let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
     let hash = hash_parts(&parts);
@@ -45,7 +46,7 @@ pub(crate) fn lock_id(parts: &[&str]) -> i64 {
     ])
 }
 
-/// Each part goes in with its length, so that no two lists of parts run into each other.
+/// Hashes each part with its length, so that `["ab", "c"]` and `["a", "bc"]` differ.
 fn hash_parts(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -55,8 +56,8 @@ fn hash_parts(parts: &[&[u8]]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// The one spelling of a JSON value. `serde_json` keeps members in a sorted map and prints without
-/// space, which is all that is needed; a test holds it to that.
+/// The canonical text of a JSON value. `serde_json` keeps members in a sorted map and prints no
+/// whitespace, which is all we need. A test fails if that changes.
 fn canonical(value: &Value) -> String {
     value.to_string()
 }
@@ -84,7 +85,7 @@ mod tests {
         })
     }
 
-    /// Another spelling of the same value: members reversed, space everywhere.
+    /// The same value in another spelling: members reversed, whitespace everywhere.
     fn respell(value: &Value) -> String {
         match value {
             Value::Array(items) => {
@@ -105,25 +106,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn spelling_does_not_matter(value in any_json()) {
+        fn spelling_does_not_change_the_hash(value in any_json()) {
             let respelled: Value = serde_json::from_str(&respell(&value)).unwrap();
             prop_assert_eq!(ContentHash::of(&value), ContentHash::of(&respelled));
         }
 
         #[test]
-        fn another_value_is_another_hash(a in any_json(), b in any_json()) {
+        fn different_values_have_different_hashes(a in any_json(), b in any_json()) {
             prop_assert_eq!(a == b, ContentHash::of(&a) == ContentHash::of(&b));
         }
 
         #[test]
-        fn the_canonical_form_is_a_fixed_point(value in any_json()) {
+        fn canonical_form_is_a_fixed_point(value in any_json()) {
             let once = canonical(&value);
             let again = canonical(&serde_json::from_str(&once).unwrap());
             prop_assert_eq!(once, again);
         }
 
         #[test]
-        fn every_part_of_a_request_counts(salt in any::<[u8; 4]>(), path in "/[a-z]{1,8}") {
+        fn every_part_changes_the_fingerprint(salt in any::<[u8; 4]>(), path in "/[a-z]{1,8}") {
             let content = ContentHash::of(&json!({"a": 1}));
             let print = Fingerprint::of(&salt, "POST", &path, &content);
             let other_content = ContentHash::of(&json!({"a": 2}));
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_sorted_and_space_is_gone() {
+    fn canonical_form_is_sorted_without_whitespace() {
         let mut members = Map::new();
         members.insert("b".to_owned(), json!([1, {"z": 0, "y": "x y"}]));
         members.insert("a".to_owned(), json!(null));

@@ -1,4 +1,4 @@
-//! Between the headers of axum and the rest of this crate.
+//! Reads the key from request headers, and writes a stored response as an axum response.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -7,10 +7,10 @@ use axum::response::Response;
 use crate::{Key, MalformedKey, StoredResponse};
 
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Present, and `true`, on an answer that was given before.
+/// Set to `true` on a replayed response.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// The key of a request that must have exactly one.
+/// The key of a request. A request must have exactly one.
 pub fn key(headers: &HeaderMap) -> Result<Key, MalformedKey> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let value = values.next().ok_or(MalformedKey::Missing)?;
@@ -20,7 +20,7 @@ pub fn key(headers: &HeaderMap) -> Result<Key, MalformedKey> {
     Key::parse(value.to_str().map_err(|_| MalformedKey::Character)?)
 }
 
-/// The answer, as it is given for the first time.
+/// The response to the first request.
 pub fn response(stored: StoredResponse) -> Response {
     let mut response = Response::new(Body::from(stored.body));
     *response.status_mut() =
@@ -33,7 +33,7 @@ pub fn response(stored: StoredResponse) -> Response {
     response
 }
 
-/// The same answer again, marked as such.
+/// The same response again, marked as replayed.
 pub fn replay(stored: StoredResponse) -> Response {
     let mut response = response(stored);
     let headers = response.headers_mut();
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_has_exactly_one_key() {
+    fn exactly_one_key_is_required() {
         let mut headers = HeaderMap::new();
         assert_eq!(key(&headers), Err(MalformedKey::Missing));
         headers.append(IDEMPOTENCY_KEY, HeaderValue::from_static("\"k-1\""));
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_outside_ascii_are_malformed_and_not_a_panic() {
+    fn non_ascii_key_is_malformed() {
         let mut headers = HeaderMap::new();
         headers.append(IDEMPOTENCY_KEY, HeaderValue::from_bytes(b"k\xff").unwrap());
         assert_eq!(key(&headers), Err(MalformedKey::Character));

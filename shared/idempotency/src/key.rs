@@ -1,4 +1,4 @@
-//! The client's key: an opaque name for "this one intention".
+//! The client's key: an opaque name for one intended operation.
 
 use std::fmt;
 
@@ -7,26 +7,28 @@ use thiserror::Error;
 /// Longest key, in characters.
 pub(crate) const LEN_MAX: usize = 255;
 
-/// 1 to 255 visible ASCII characters. `"abc"` (a structured-field string, as the standard
-/// draft has it) and `abc` (as most clients send it) are the same key.
+/// 1 to 255 visible ASCII characters. `"abc"` (a structured-field string, as in the IETF draft) and
+/// `abc` (as most clients send it) are the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key(String);
 
+/// What is wrong with the header. The texts are safe to send to the client.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum MalformedKey {
     #[error("the Idempotency-Key header is missing")]
     Missing,
     #[error("the Idempotency-Key header was sent more than once")]
     Repeated,
-    #[error("a key has 1 to {LEN_MAX} characters")]
+    #[error("the key must have 1 to {LEN_MAX} characters")]
     Length,
-    #[error("a key has only visible ASCII characters: no spaces, no control characters")]
+    #[error("the key must have only visible ASCII characters: no spaces, no control characters")]
     Character,
-    #[error("the quoted key does not end where its quotes do")]
+    #[error("the key has unbalanced quotes or a bad escape")]
     Quoting,
 }
 
 impl Key {
+    /// Reads the value of the header, quoted or bare.
     pub fn parse(header: &str) -> Result<Self, MalformedKey> {
         let key = match header.strip_prefix('"') {
             Some(rest) => unquote(rest)?,
@@ -41,8 +43,8 @@ impl Key {
         Ok(Self(key))
     }
 
-    /// A key that was parsed once and stored. What it may have had of quotes then is gone, so that
-    /// quotes that it has now are its own.
+    /// A key read from the database. It is not parsed again: `parse` removed the outer quotes before
+    /// the key was stored, so quotes that it has now belong to it.
     pub fn from_stored(key: String) -> Self {
         Self(key)
     }
@@ -58,8 +60,8 @@ impl fmt::Display for Key {
     }
 }
 
-/// The inside of a structured-field string whose opening quote is gone: `\"` and `\\` are the only
-/// escapes, and nothing may follow the closing quote.
+/// Reads a structured-field string after its opening quote. `\"` and `\\` are the only escapes, and
+/// nothing may follow the closing quote.
 fn unquote(rest: &str) -> Result<String, MalformedKey> {
     let mut key = String::with_capacity(rest.len());
     let mut chars = rest.chars();
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_keys_are_told_apart() {
+    fn each_malformed_key_has_its_error() {
         let long = "k".repeat(LEN_MAX + 1);
         for (header, expected) in [
             ("", MalformedKey::Length),
@@ -109,26 +111,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_quoted_and_a_bare_value_mean_the_same_key(key in "[!#-~][!-~]{0,254}") {
+        fn quoted_and_bare_values_are_the_same_key(key in "[!#-~][!-~]{0,254}") {
             let bare = Key::parse(&key).unwrap();
             prop_assert_eq!(bare.as_str(), &key);
             prop_assert_eq!(&Key::parse(&quote(&key)).unwrap(), &bare);
         }
 
         #[test]
-        fn a_stored_key_is_the_key_that_it_was(key in "[!-~]{1,255}") {
+        fn stored_key_round_trips(key in "[!-~]{1,255}") {
             let parsed = Key::parse(&quote(&key)).unwrap();
             prop_assert_eq!(Key::from_stored(parsed.as_str().to_owned()), parsed);
         }
 
         #[test]
-        fn two_different_values_are_never_the_same_key(a in "[!-~]{1,12}", b in "[!-~]{1,12}") {
+        fn different_values_are_different_keys(a in "[!-~]{1,12}", b in "[!-~]{1,12}") {
             prop_assume!(a != b);
             prop_assert_ne!(Key::parse(&quote(&a)).unwrap(), Key::parse(&quote(&b)).unwrap());
         }
 
         #[test]
-        fn no_input_makes_the_parser_panic_or_accept_a_bad_key(header in "\\PC{0,300}") {
+        fn any_input_is_a_valid_key_or_an_error(header in "\\PC{0,300}") {
             if let Ok(key) = Key::parse(&header) {
                 prop_assert!((1..=LEN_MAX).contains(&key.as_str().len()));
                 prop_assert!(key.as_str().bytes().all(|byte| byte.is_ascii_graphic()));

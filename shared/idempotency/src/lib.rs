@@ -14,7 +14,8 @@ pub use policy::Policy;
 pub use response::StoredResponse;
 pub use sweep::{SWEEP_ROWS_MAX, sweep};
 
-/// What a key belongs to: two principals, or two routes, never collide.
+/// A key with its principal and route. The same key of two principals, or on two routes, never
+/// collides.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
     pub principal_id: &'a str,
@@ -24,8 +25,8 @@ pub struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// The name of the advisory lock that one request at a time holds for this key. Two keys may
-    /// share one by chance; then one of them is told to come back, which is harmless.
+    /// Id of the advisory lock that one request at a time holds for this key. Two keys may have the
+    /// same id by chance. Then one request gets "in flight" and retries, which is harmless.
     pub fn lock_id(&self) -> i64 {
         fingerprint::lock_id(&[self.principal_id, self.route, self.key.as_str()])
     }

@@ -1,9 +1,10 @@
-//! What a client may rely on, published for machines to read.
+//! What clients may rely on, in machine-readable form.
 
 use serde::Serialize;
 
 use crate::key;
 
+/// The body of `GET /idempotency-policy`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Policy {
     pub header: &'static str,
@@ -11,17 +12,17 @@ pub struct Policy {
     pub key_length_min: usize,
     pub key_length_max: usize,
     pub key_characters: &'static str,
-    /// How long a key is honoured at least, counted from its first use.
+    /// How long a key is valid at least, counted from its first use.
     pub window_seconds: u64,
     pub scope: [&'static str; 3],
     pub fingerprint: &'static str,
-    /// Answers by situation.
+    /// What the server sends in each situation.
     pub same_key_same_request: &'static str,
     pub same_key_other_request: u16,
     pub key_in_flight: u16,
     pub key_missing_or_malformed: u16,
     pub stored_statuses: &'static str,
-    /// Routes that demand a key.
+    /// Routes that require a key.
     pub routes: &'static [&'static str],
 }
 

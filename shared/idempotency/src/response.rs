@@ -1,25 +1,25 @@
-//! An answer as it is stored, to be given again byte by byte.
+//! A response as it is stored, to be replayed byte by byte.
 
 use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredResponse {
     pub status: u16,
-    /// Content headers only, lower-case names; never a secret or a one-time token.
+    /// Content headers only, with lower-case names. Never store a secret or a one-time token.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-/// Headers as an object: one value for each name, in no order. No longer written, read for ever.
+/// Headers as an object: one value per name, unordered. No longer written, but still read.
 const HEADERS_AS_OBJECT: i16 = 1;
-/// Headers as an array of `[name, value]`, so that their order and repeated names survive.
+/// Headers as an array of `[name, value]`: keeps their order and repeated names.
 const HEADERS_AS_PAIRS: i16 = 2;
 
 impl StoredResponse {
-    /// The format that is written today.
+    /// The format that this version writes.
     pub const VERSION: i16 = HEADERS_AS_PAIRS;
 
-    /// How the headers are stored.
+    /// The headers in the stored format.
     pub fn headers_json(&self) -> Value {
         let pairs = self.headers.iter();
         pairs
@@ -27,8 +27,8 @@ impl StoredResponse {
             .collect()
     }
 
-    /// `None` for a version that this code has never heard of, or a row that is not what its
-    /// version says.
+    /// Returns `None` if the version is unknown, or if the headers do not have the format of their
+    /// version.
     pub(crate) fn read(version: i16, status: i16, headers: Value, body: Vec<u8>) -> Option<Self> {
         let headers = match (version, headers) {
             (HEADERS_AS_OBJECT, Value::Object(members)) => from_object(members)?,
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_as_its_version_says_is_unreadable_instead_of_read_wrongly() {
+    fn headers_in_the_wrong_format_are_unreadable() {
         for (version, headers) in [
             (0, json!({})),
             (1, json!([["a", "b"]])),

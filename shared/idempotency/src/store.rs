@@ -1,32 +1,31 @@
-//! The table `idempotency_keys`, as free functions over a connection: the caller owns the
-//! transaction.
+//! The table `idempotency_keys`: free functions over a connection. The caller owns the transaction.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::{Fingerprint, Scope, StoredResponse};
 
-/// What a request that meets its key in the table is to do.
+/// The state of a key, which decides what its request does.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The key was free and is ours, once the transaction commits.
+    /// The key was free. It belongs to this request once the transaction commits.
     New,
-    /// Answered before: give this again.
+    /// The request was completed before: replay this response.
     Completed(StoredResponse),
-    /// The key was used for another request.
+    /// The key was used for a different request.
     Mismatch,
-    /// Somebody is at it, however long.
+    /// Another request holds this key, or its work is unfinished. Such a key never expires.
     InFlight { resource_id: Option<Uuid> },
-    /// The window has closed: [`forget_expired`] and claim again.
+    /// The window has ended: call [`forget_expired`] and claim again.
     Expired,
-    /// Stored in a format this code does not know. Running the operation again is safe, because
-    /// the tables' own constraints make it so.
+    /// The response has a format that this version does not know. Run the operation again; the
+    /// constraints of the service's own tables must make that safe.
     Unreadable { resource_id: Option<Uuid> },
 }
 
 /// Claims the key in the caller's transaction, so that a crash before the commit leaves nothing
-/// behind. Finish with [`complete`] before committing. Never waits for another request: who does not
-/// get the key's advisory lock is told that it is in flight.
+/// behind. Call [`complete`] before the commit. A claim never waits for another request: if that
+/// request holds the key's advisory lock, the result is [`Claim::InFlight`].
 pub async fn claim(
     connection: &mut PgConnection,
     scope: Scope<'_>,
@@ -60,15 +59,15 @@ pub async fn claim(
     if inserted.rows_affected() == 1 {
         return Ok(Claim::New);
     }
-    // Gone between the two statements means reaped, which is the same as expired.
+    // A row deleted between the two statements was reaped, so the key had expired.
     Ok(find(connection, scope, fingerprint)
         .await?
         .unwrap_or(Claim::Expired))
 }
 
-/// Stores the answer under a key that was claimed before, usually in the same transaction. If it was
-/// not, the window counts from here: work that took longer than it must not leave a key that has
-/// expired before anybody could hear its answer.
+/// Stores the response of a claimed key, usually in the transaction of the claim. In a later
+/// transaction the window starts again: otherwise work that takes longer than the window would leave
+/// a key that expires before the client can read the response.
 pub async fn complete(
     connection: &mut PgConnection,
     scope: Scope<'_>,
@@ -92,7 +91,7 @@ pub async fn complete(
     Ok(())
 }
 
-/// Looks the key up; `None` if there is no record of it.
+/// Looks up the key. Returns `None` if it has no record.
 pub async fn find(
     connection: &mut PgConnection,
     scope: Scope<'_>,
@@ -136,8 +135,9 @@ pub async fn find(
     ))
 }
 
-/// Makes way for a new use of a key whose window has closed but which is not reaped yet. One without
-/// an answer stays, however old: its work goes on, and a second use would do it twice.
+/// Deletes the record if its window has ended, so that the key can be used again before it is reaped.
+/// A record without a response stays, however old: its work is unfinished, and a second use would do
+/// the work twice.
 pub async fn forget_expired(connection: &mut PgConnection, scope: Scope<'_>) -> sqlx::Result<()> {
     sqlx::query!(
         "delete from idempotency_keys
@@ -152,8 +152,8 @@ pub async fn forget_expired(connection: &mut PgConnection, scope: Scope<'_>) -> 
     Ok(())
 }
 
-/// Deletes expired records, the oldest first, at most `batch_max`; returns how many. Several
-/// reapers at once step around each other's rows. What has no answer yet is not expired.
+/// Deletes at most `batch_max` expired records, the oldest first, and returns their number. Concurrent
+/// reapers skip each other's rows. A record without a response does not expire.
 pub async fn reap(connection: &mut PgConnection, batch_max: i64) -> sqlx::Result<u64> {
     let deleted = sqlx::query!(
         "delete from idempotency_keys where ctid = any(array(

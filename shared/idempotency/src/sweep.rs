@@ -1,11 +1,11 @@
-//! The keys' part of a service's reaper.
+//! Deletes expired keys as part of a service's reaper.
 
 use service_kit::{Step, Swept, database};
 use sqlx::PgPool;
 
 use crate::store;
 
-/// Most records deleted by one step.
+/// Largest number of records that one step deletes.
 pub const SWEEP_ROWS_MAX: i64 = 1_000;
 
 /// For [`service_kit::Reaper::sweep`]: deletes expired keys.

@@ -44,7 +44,7 @@ impl Lag {
 impl Behind {
     fn tell(&self) {
         let messages: i64 = self.partitions.values().sum();
-        metrics::gauge!(metric::INBOX_LAG).set(messages as f64);
+        metrics::gauge!(metric::INBOX_LAG_MESSAGES).set(messages as f64);
     }
 }
 

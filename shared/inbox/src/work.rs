@@ -105,7 +105,7 @@ impl<H: Handler> Work<H> {
         self.handler.committed();
         metrics::counter!(metric::INBOX_PROCESSED).increment(tally.fresh as u64);
         metrics::counter!(metric::INBOX_DUPLICATES).increment(tally.duplicates as u64);
-        metrics::histogram!(metric::INBOX_BATCH).record(messages.len() as f64);
+        metrics::histogram!(metric::INBOX_BATCH_SIZE).record(messages.len() as f64);
         self.count_parked(tally.parked).await;
         Ok(tally)
     }
@@ -229,7 +229,7 @@ impl<H: Handler> Work<H> {
 pub(crate) async fn measure_parked(pool: &PgPool) {
     let count = async { parked::count(&mut *database::acquire(pool).await?).await };
     match count.await {
-        Ok(count) => metrics::gauge!(metric::INBOX_PARKED_NOW).set(count as f64),
+        Ok(count) => metrics::gauge!(metric::INBOX_PARKED_MESSAGES).set(count as f64),
         Err(error) => tracing::debug!(%error, "parked messages not counted"),
     }
 }

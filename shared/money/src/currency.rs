@@ -1,4 +1,4 @@
-//! ISO 4217 codes in circulation, with the number of digits after the decimal point.
+//! Currencies by ISO 4217 code, with their number of digits after the decimal point.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// Codes whose minor unit is not 1/100 of the major one.
-const ODD_MINOR_DIGITS: &[(&str, u32)] = &[
+/// Currencies whose minor unit is not 1/100 of the major unit.
+const UNUSUAL_MINOR_DIGITS: &[(&str, u32)] = &[
     ("BHD", 3),
     ("CLP", 0),
     ("IQD", 3),
@@ -28,6 +28,7 @@ const ODD_MINOR_DIGITS: &[(&str, u32)] = &[
     ("XPF", 0),
 ];
 
+/// Sorted: `parse` searches it by bisection.
 #[rustfmt::skip]
 const KNOWN: &[&str] = &[
     "AED", "ALL", "AMD", "ARS", "AUD", "AZN", "BAM", "BBD", "BDT", "BGN", "BHD", "BMD", "BND",
@@ -41,18 +42,18 @@ const KNOWN: &[&str] = &[
     "XOF", "XPF", "ZAR", "ZMW",
 ];
 
-/// A currency that this system knows: its place in the table. Only [`Currency::parse`] makes one.
+/// A known currency, stored as its index in `KNOWN`. Create one with [`Currency::parse`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Currency(u8);
 
 impl Currency {
-    /// Upper-case ISO 4217 only: `usd` is refused, so that one currency has one spelling.
+    /// Accepts upper case only: `usd` is an error, so that each currency has one spelling.
     pub fn parse(code: &str) -> Result<Self, Error> {
-        let at = KNOWN
+        let index = KNOWN
             .binary_search(&code)
             .map_err(|_| Error::UnknownCurrency)?;
-        u8::try_from(at)
+        u8::try_from(index)
             .map(Self)
             .map_err(|_| Error::UnknownCurrency)
     }
@@ -63,10 +64,10 @@ impl Currency {
 
     /// Digits after the decimal point: 2 for USD, 0 for JPY, 3 for KWD.
     pub fn minor_digits(self) -> u32 {
-        let odd = ODD_MINOR_DIGITS
+        let unusual = UNUSUAL_MINOR_DIGITS
             .iter()
             .find(|(code, _)| *code == self.code());
-        odd.map_or(2, |(_, digits)| *digits)
+        unusual.map_or(2, |(_, digits)| *digits)
     }
 }
 
@@ -109,18 +110,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted_so_that_every_code_can_be_found() {
+    fn every_known_code_parses() {
         assert!(KNOWN.is_sorted());
         for code in KNOWN {
             assert_eq!(Currency::parse(code).unwrap().code(), *code);
         }
-        for (code, _) in ODD_MINOR_DIGITS {
+        for (code, _) in UNUSUAL_MINOR_DIGITS {
             assert!(Currency::parse(code).is_ok(), "{code}");
         }
     }
 
     #[test]
-    fn other_spellings_and_unknown_codes_are_refused() {
+    fn other_spellings_and_unknown_codes_are_rejected() {
         for code in ["usd", "US", "USDX", "", "XXX", "U$D"] {
             assert_eq!(Currency::parse(code), Err(Error::UnknownCurrency), "{code}");
         }

@@ -5,18 +5,18 @@ mod payment_method;
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use currency::Currency;
 pub use payment_method::{InvalidPaymentMethod, PaymentMethod};
 
-/// The largest amount a single [`Money`] may hold, in minor units: far above any real order and far
-/// below where adding a few of them could overflow a 64-bit sum in SQL.
+/// Largest amount of one [`Money`], in minor units. It is far above any real order, and small enough
+/// that a 64-bit sum in SQL holds millions of such amounts without overflow.
 pub const AMOUNT_MAX: i64 = 1_000_000_000_000;
 
-/// An amount in the currency's minor unit. Never negative, never above [`AMOUNT_MAX`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// An amount in the currency's minor unit. Never negative, never above [`AMOUNT_MAX`]: it implements
+/// no `Deserialize`, so that [`Money::new`] checks every amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Money {
     amount: i64,
     currency: Currency,
@@ -78,7 +78,7 @@ impl Money {
     }
 }
 
-/// `50.00 USD`, `5000 JPY`: the decimal point stands where the currency has it.
+/// `50.00 USD`, `5000 JPY`: as many decimals as the currency has.
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.currency.minor_digits();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn negative_and_huge_amounts_are_refused() {
+    fn negative_and_huge_amounts_are_rejected() {
         let eur = Currency::parse("EUR").unwrap();
         assert_eq!(Money::new(-1, eur), Err(Error::OutOfRange));
         assert_eq!(Money::new(AMOUNT_MAX + 1, eur), Err(Error::OutOfRange));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_that_would_overflow_is_an_error_and_never_wraps() {
+    fn overflow_is_an_error_and_never_wraps() {
         assert_eq!(usd(AMOUNT_MAX).checked_add(usd(1)), Err(Error::OutOfRange));
         assert_eq!(
             usd(AMOUNT_MAX).checked_mul(u32::MAX),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn two_currencies_do_not_add_up() {
+    fn different_currencies_cannot_be_added() {
         let yen = Money::new(1, Currency::parse("JPY").unwrap()).unwrap();
         assert!(matches!(
             usd(1).checked_add(yen),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_decimal_point_follows_the_currency() {
+    fn display_has_the_decimals_of_the_currency() {
         let yen = Money::new(5000, Currency::parse("JPY").unwrap()).unwrap();
         let dinar = Money::new(1, Currency::parse("KWD").unwrap()).unwrap();
         assert_eq!(usd(5).to_string(), "0.05 USD");

@@ -1,11 +1,11 @@
-//! The name of a payment method, as clients send it and the provider reads it.
+//! The name of a payment method: clients send it, the provider reads it.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// 1 to 64 visible ASCII characters: what the provider accepts. A name that the provider cannot even
-/// read is never declined, so its order would never end.
+/// 1 to 64 visible ASCII characters: the names that the provider accepts. The provider never declines
+/// a name that it cannot read, so an order with such a name would never reach a terminal state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaymentMethod(String);
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_short_visible_ascii_is_a_payment_method() {
+    fn only_short_visible_ascii_is_accepted() {
         let longest = "p".repeat(PaymentMethod::LEN_MAX);
         for name in ["pm_card_ok", "!", "~", &longest] {
             assert_eq!(PaymentMethod::parse(name).unwrap().as_str(), name);

@@ -38,8 +38,8 @@ pub fn gauge(pool: &PgPool) -> impl Fn() -> Reading + Send + Sync + 'static {
         let pool = pool.clone();
         Box::pin(async move {
             let backlog = backlog(&mut *database::acquire(&pool).await?).await?;
-            metrics::gauge!(metric::OUTBOX_UNPUBLISHED).set(backlog.rows as f64);
-            metrics::gauge!(metric::OUTBOX_OLDEST).set(backlog.oldest_seconds);
+            metrics::gauge!(metric::OUTBOX_UNPUBLISHED_ROWS).set(backlog.rows as f64);
+            metrics::gauge!(metric::OUTBOX_OLDEST_SECONDS).set(backlog.oldest_seconds);
             Ok(())
         })
     }

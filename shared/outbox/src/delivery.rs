@@ -29,7 +29,7 @@ pub(crate) async fn deliver(
             Ok(Ok(_)) => {
                 delivered.push(row.id);
                 let waited = (Utc::now() - row.created_at).to_std().unwrap_or_default();
-                metrics::histogram!(metric::OUTBOX_WAIT).record(waited);
+                metrics::histogram!(metric::OUTBOX_WAIT_SECONDS).record(waited);
                 continue;
             }
             Ok(Err((error, _))) => error.to_string(),

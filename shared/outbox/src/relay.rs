@@ -147,7 +147,7 @@ impl Relay {
         }
         reached("relay.marked");
         count(&rows, &delivered);
-        metrics::histogram!(metric::OUTBOX_BATCH).record(rows.len() as f64);
+        metrics::histogram!(metric::OUTBOX_BATCH_SIZE).record(rows.len() as f64);
         let (published, refused) = (delivered.len(), rows.len() - delivered.len());
         Ok(match refused {
             0 => Outcome::Published(published),

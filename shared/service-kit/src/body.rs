@@ -1,4 +1,4 @@
-//! The body of a request, read to its end within limits.
+//! Reads a JSON request body within a size limit.
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -9,19 +9,20 @@ use thiserror::Error as ThisError;
 use crate::Problem;
 use crate::http::BODY_BYTES_MAX;
 
+/// Why the body could not be read.
 #[derive(Debug, ThisError)]
 pub enum Error {
     #[error("the content type is not JSON")]
     ContentType,
     #[error("the body is too large")]
     TooLarge,
-    #[error("the body could not be read to its end")]
-    Cut,
+    #[error("the body is incomplete")]
+    Incomplete,
     #[error("the body is not JSON")]
     Json(#[source] serde_json::Error),
 }
 
-/// A body that must be JSON, of any shape.
+/// Reads a body that must be JSON, of any shape.
 pub async fn read_json(headers: &HeaderMap, body: Body) -> Result<Value, Error> {
     if !is_json(headers) {
         return Err(Error::ContentType);
@@ -41,17 +42,20 @@ impl From<&Error> for Problem {
             Error::TooLarge => Self::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "body_too_large",
-                "The body is larger than 64 KiB.",
+                format!(
+                    "The body is larger than {} KiB. Send a smaller one.",
+                    BODY_BYTES_MAX / 1024
+                ),
             ),
-            Error::Cut => Self::new(
+            Error::Incomplete => Self::new(
                 StatusCode::BAD_REQUEST,
                 "malformed_body",
-                "The body ended early or was not framed as HTTP asks.",
+                "The body ended early or has invalid HTTP framing. Send it again.",
             ),
             Error::Json(reason) => Self::new(
                 StatusCode::BAD_REQUEST,
                 "malformed_json",
-                format!("The body is not JSON: {reason}."),
+                format!("The body is not valid JSON: {reason}."),
             ),
         }
     }
@@ -61,8 +65,8 @@ async fn collect(body: Body) -> Result<Bytes, Error> {
     match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(read) => Ok(read.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Error::TooLarge),
-        // Cut short, or framed in a way that makes no sense.
-        Err(_) => Err(Error::Cut),
+        // The connection ended early, or the HTTP framing is invalid.
+        Err(_) => Err(Error::Incomplete),
     }
 }
 

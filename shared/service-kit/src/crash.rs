@@ -1,17 +1,16 @@
-//! Named points between two durable steps, where a test can have the process killed or paused.
+//! Crash points: named places between two durable steps, where a test kills or pauses the process.
 //!
-//! Only with the feature `crash-points`. Then `CRASH_POINTS=name[:hits][,…]` arms points at start,
-//! and `POST /admin/crash-points` arms them in a running process. An armed point kills the process
-//! with SIGKILL on its n-th hit: no destructor, no flush, no goodbye. Or it pauses the process with
-//! SIGSTOP, to be resumed as a zombie when others have taken its work over.
+//! They exist only with the feature `crash-points`. `CRASH_POINTS=name[:hits][,…]` arms points at
+//! start, `POST /admin/crash-points` in a running process. On its n-th hit an armed point sends SIGKILL
+//! (no destructor and no flush runs), or SIGSTOP, to be resumed after another process took over.
 
 use std::future::Future;
 use std::time::Duration;
 
-/// How long [`during`] lets the work go on before it fires, so that a request has left the process.
+/// How long [`during`] waits before it fires, so that the request has left the process.
 pub const IN_FLIGHT_MS: u64 = 50;
 
-/// The process dies or pauses here if the point is armed. Free when the feature is off.
+/// Kills or pauses the process if the point is armed. Does nothing without the feature.
 #[inline]
 pub fn point(name: &'static str) {
     #[cfg(feature = "crash-points")]
@@ -20,14 +19,14 @@ pub fn point(name: &'static str) {
     let _ = name;
 }
 
-/// Like [`point`], but in the middle of `work`: after [`IN_FLIGHT_MS`], if it is still going on.
+/// Like [`point`], but fires in the middle of `work`: after [`IN_FLIGHT_MS`], if it still runs.
 pub async fn during<F: Future>(name: &'static str, work: F) -> F::Output {
     tokio::pin!(work);
     if cfg!(feature = "crash-points") && is_armed(name) {
-        let pause = tokio::time::sleep(Duration::from_millis(IN_FLIGHT_MS));
+        let in_flight = tokio::time::sleep(Duration::from_millis(IN_FLIGHT_MS));
         tokio::select! {
             output = &mut work => return output,
-            () = pause => point(name),
+            () = in_flight => point(name),
         }
     }
     work.await
@@ -54,7 +53,7 @@ mod armed {
 
     const ENV: &str = "CRASH_POINTS";
 
-    /// Longest wait for the process to stand still.
+    /// Longest wait for SIGSTOP to take effect.
     const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
     /// What an armed point does.
@@ -66,7 +65,7 @@ mod armed {
         Pause,
     }
 
-    /// Hits left until it fires, and what it does then.
+    /// The number of hits left until the point fires, and its action.
     #[derive(Clone, Copy, Debug, Serialize)]
     pub struct Armed {
         hits: u32,
@@ -74,14 +73,14 @@ mod armed {
     }
 
     static POINTS: Mutex<BTreeMap<String, Armed>> = Mutex::new(BTreeMap::new());
-    /// Spares the lock while nothing is armed.
+    /// Avoids the lock while no point is armed.
     static ANY: AtomicBool = AtomicBool::new(false);
 
     fn points() -> MutexGuard<'static, BTreeMap<String, Armed>> {
         POINTS.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fires on the `hits`-th pass; 1 is the next one.
+    /// Arms a point. It fires on the `hits`-th hit; 1 means the next one.
     pub fn arm(name: &str, hits: u32, action: Action) {
         let hits = hits.max(1);
         points().insert(name.to_owned(), Armed { hits, action });
@@ -93,6 +92,7 @@ mod armed {
         ANY.store(false, Ordering::Release);
     }
 
+    /// Arms the points of `CRASH_POINTS`.
     pub fn arm_from_env() -> anyhow::Result<()> {
         let Ok(spec) = std::env::var(ENV) else {
             return Ok(());
@@ -101,7 +101,7 @@ mod armed {
             let (name, hits) = entry.split_once(':').unwrap_or((entry, "1"));
             let hits = hits
                 .parse()
-                .with_context(|| format!("{ENV}: bad hit count in {entry:?}"))?;
+                .with_context(|| format!("{ENV}: {entry:?} is not name or name:hits"))?;
             arm(name, hits, Action::Kill);
         }
         Ok(())
@@ -131,18 +131,18 @@ mod armed {
             Some(Action::Kill) => die(name),
             Some(Action::Pause) => {
                 points().remove(name);
-                tracing::error!(point = name, "crash point reached: pausing this process");
+                tracing::error!(point = name, "crash point hit, pausing the process");
                 let _ = kill_process(getpid(), Signal::STOP);
-                // The signal takes a moment; nothing beyond this point may run before it.
+                // The signal needs a moment. Nothing after this point may run before it.
                 std::thread::park_timeout(STOP_TIMEOUT);
             }
         }
     }
 
     fn die(name: &'static str) -> ! {
-        tracing::error!(point = name, "crash point reached: killing this process");
+        tracing::error!(point = name, "crash point hit, killing the process");
         let _ = kill_process(getpid(), Signal::KILL);
-        // The signal is on its way; nothing more may run meanwhile.
+        // The signal needs a moment. Nothing may run until then.
         loop {
             std::thread::park();
         }

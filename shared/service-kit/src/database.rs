@@ -1,4 +1,4 @@
-//! The pool, with a limit on everything that can wait.
+//! The connection pool, time-outs for work on the store, and the classification of its errors.
 
 mod bounded_connection;
 
@@ -11,21 +11,22 @@ use tokio::time::timeout;
 
 pub use bounded_connection::{BoundedConnection, acquire};
 
-/// Longest time that a request may be at the store, whatever the store does: past it the outcome is
-/// unknown, and asking again will tell. Longer than waiting for a connection and then for a lock.
+/// Longest time that a request may use the store. After it the outcome is unknown, and a retry shows
+/// it. Longer than waiting for a connection and then for a lock.
 pub const STORE_TIMEOUT: Duration = Duration::from_secs(5);
-/// A connection that was used this recently is believed to be alive without asking.
+/// A connection that was used this recently is assumed to be alive.
 const IDLE_TRUSTED: Duration = Duration::from_secs(1);
-/// Longest wait for the sign of life of a connection that lay idle.
+/// Longest wait for the ping of a connection that was idle for longer.
 const PING_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Settings of the pool. Flatten them into the settings of a service.
 #[derive(Clone, Debug, clap::Args)]
 #[group(id = "database")]
 pub struct Settings {
-    /// This service's own database.
+    /// URL of the database of this service.
     #[arg(long, env = "DATABASE_URL")]
     pub database_url: String,
-    /// Most connections this process opens.
+    /// Largest number of connections that this process opens.
     #[arg(long, env = "DATABASE_CONNECTIONS_MAX", default_value_t = 16)]
     pub database_connections_max: u32,
     /// Longest wait for a free connection before a request fails with 503.
@@ -36,7 +37,8 @@ pub struct Settings {
     pub database_statement_timeout_ms: u64,
 }
 
-/// Does not connect yet: a service starts, and says that it is not ready, without its database.
+/// Creates the pool without connecting: a service starts without its database, and reports that it is
+/// not ready.
 pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::Result<PgPool> {
     let options: PgConnectOptions = settings
         .database_url
@@ -45,23 +47,23 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
     let statement_timeout_ms = settings.database_statement_timeout_ms.to_string();
     let options = options.application_name(application).options([
         ("statement_timeout", statement_timeout_ms.as_str()),
-        // Every statement of a service finds its rows by an index. Its plan is kept, and may have
-        // been made while the table was empty: a scan or hash join chosen then would read the whole
-        // of a table that has grown, until the next analyze.
+        // Every statement of a service finds its rows by an index. Plans are cached, and a plan may
+        // date from when the table was empty. A scan or hash join chosen then would read the whole
+        // table after it has grown, until the next analyze.
         ("enable_seqscan", "off"),
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
         ("jit", "off"),
-        // Locks are held for one short transaction; whoever waits longer waits for a paused process.
+        // Locks are held for one short transaction. A longer wait means that the holder is paused.
         ("lock_timeout", "2000"),
-        // A client that died mid-transaction must not hold its locks for ever.
+        // Releases the locks of a client that died in the middle of a transaction.
         ("idle_in_transaction_session_timeout", "30000"),
     ]);
     Ok(PgPoolOptions::new()
         .max_connections(settings.database_connections_max)
         .acquire_timeout(Duration::from_millis(settings.database_acquire_timeout_ms))
-        // Asking first costs a round trip, so only those are asked that were long unused: after an
-        // outage they would fail one request each. Others show themselves on use.
+        // A ping costs a round trip, so we ping only connections that were idle for a while. After an
+        // outage each dead one would fail one request. A connection in frequent use fails at once.
         .test_before_acquire(false)
         .before_acquire(|connection, meta| {
             Box::pin(async move {
@@ -73,9 +75,9 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
         .connect_lazy_with(options))
 }
 
-/// The store did not answer in time. What was asked of it may be done, or may still be done.
+/// The store did not respond in time. The work may be done, or may still complete.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the store did not answer within {} ms", .0.as_millis())]
+#[error("the store did not respond within {} ms", .0.as_millis())]
 pub struct TimedOut(pub Duration);
 
 /// Why the store could not be used.
@@ -96,18 +98,18 @@ impl Error {
         }
     }
 
-    /// Whether the error leaves the outcome of a commit open: the connection was lost, or the answer
-    /// did not come in time.
-    pub fn is_outcome_open(&self) -> bool {
+    /// Whether a commit that failed with this error may have happened: the connection was lost, or the
+    /// response did not come in time.
+    pub fn is_outcome_unknown(&self) -> bool {
         match self {
-            Self::Sql(error) => is_outcome_open(error),
+            Self::Sql(error) => is_outcome_unknown(error),
             Self::TimedOut(_) => true,
         }
     }
 }
 
-/// Abandons work at the store when it takes longer than this. A connection that the work holds must
-/// be a [`BoundedConnection`], or be closed: it may never answer again.
+/// Abandons work on the store after `limit`. A connection that the work holds must be a
+/// [`BoundedConnection`], or must be closed afterwards: it may never respond again.
 pub async fn with_timeout<T, E: From<TimedOut>>(
     limit: Duration,
     work: impl Future<Output = Result<T, E>>,
@@ -125,7 +127,7 @@ pub async fn query_with_timeout<T>(
     with_timeout(limit, async { Ok(work.await?) }).await
 }
 
-/// Whether a cause in a chain of errors is a store that is unreachable for now.
+/// Whether one cause in a chain of errors says that the store is unreachable for now.
 pub fn is_transient_cause(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.is::<TimedOut>()
         || cause
@@ -136,15 +138,14 @@ pub fn is_transient_cause(cause: &(dyn std::error::Error + 'static)) -> bool {
             .is_some_and(is_transient)
 }
 
-/// Whether the error leaves open what became of a commit: its connection went, or its answer did not
-/// come in time. What was asked for may be done, or may yet be.
-fn is_outcome_open(error: &sqlx::Error) -> bool {
+/// See [`Error::is_outcome_unknown`].
+fn is_outcome_unknown(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)
         | sqlx::Error::Protocol(_)
         | sqlx::Error::WorkerCrashed => true,
-        // 08 connection, 57P the server ends the session or goes down.
+        // 08: connection lost. 57P: the server ends the session or shuts down.
         sqlx::Error::Database(error) => error
             .code()
             .is_some_and(|code| code.starts_with("08") || code.starts_with("57P")),
@@ -152,7 +153,8 @@ fn is_outcome_open(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Whether the error says "not now" (connection, pool, deadlock, shutdown) rather than "never".
+/// Whether a retry may succeed: the cause is the connection, the pool, a deadlock or a shutdown, and
+/// not the statement.
 pub fn is_transient(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
@@ -161,8 +163,8 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
         | sqlx::Error::PoolClosed
         | sqlx::Error::WorkerCrashed
         | sqlx::Error::Protocol(_) => true,
-        // 08 connection, 40 rollback (deadlock, serialisation), 53 out of resources,
-        // 55 lock not available, 57 operator intervention (shutdown, cancelled), 58 system error.
+        // 08: connection. 40: rollback (deadlock, serialisation). 53: out of resources.
+        // 55: lock not available. 57: operator intervention (shutdown, cancel). 58: system error.
         sqlx::Error::Database(error) => error.code().is_some_and(|code| {
             ["08", "40", "53", "55", "57", "58"]
                 .iter()

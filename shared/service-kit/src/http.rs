@@ -1,4 +1,4 @@
-//! The outside of every service: health, readiness, metrics, and the layers around all routes.
+//! The HTTP side of every service: health, readiness, metrics, and the layers around all routes.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{Problem, database};
 
-/// Largest request body; an order of the maximum number of items is well below it. Extractors are
-/// held to it here; a handler that takes the raw body holds itself to it.
+/// Largest request body. An order with the maximum number of items is well below it. [`finish`] applies
+/// the limit to extractors. A handler that takes the raw body must apply it itself.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Longest time the readiness probe waits for the database.
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Adds `/healthz`, `/readyz`, `/metrics` and the layers that every service has.
+/// Adds `/healthz`, `/readyz`, `/metrics` and the layers of every service.
 pub fn finish(routes: Router, pool: PgPool) -> Router {
     let routes = routes
         .route("/healthz", get(async || "alive\n"))
@@ -38,7 +38,7 @@ pub fn finish(routes: Router, pool: PgPool) -> Router {
         .layer(middleware::from_fn(telemetry::http::observe))
 }
 
-/// Serves until shutdown, then lets open requests finish.
+/// Serves until shutdown, then waits for open requests.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -50,8 +50,8 @@ pub async fn serve(
     Ok(())
 }
 
-/// Liveness stays on without a database; readiness does not: a balancer should look elsewhere. It
-/// asks by way of the pool, so that a pool which has nothing left counts as well.
+/// A service without its database is alive but not ready, so that a balancer uses another replica.
+/// The probe takes a connection from the pool, so an exhausted pool is not ready either.
 async fn ready(State(pool): State<PgPool>) -> Response {
     let probe = async {
         let mut connection = database::acquire(&pool).await?;
@@ -69,12 +69,13 @@ async fn metrics() -> impl IntoResponse {
 }
 
 fn not_found() -> Problem {
-    let detail = "There is nothing at this URL. See /openapi.json for what there is.";
+    let detail = "No resource has this URL. See /openapi.json for the routes.";
     Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
 }
 
 fn method_not_allowed() -> Problem {
-    let detail = "This URL does not take that method; the Allow header lists those it takes.";
+    let detail =
+        "This URL does not support the method. See the Allow header for those it supports.";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 

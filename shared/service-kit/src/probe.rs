@@ -1,5 +1,5 @@
-//! Asks a service that runs on this machine whether it is ready: a health check for containers that
-//! have neither a shell nor curl.
+//! Checks whether a service on this machine is ready: a health check for containers without a shell
+//! or curl.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -9,29 +9,29 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Longer than the service itself takes to find out that it is not ready.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
-/// A status line and a few headers; the rest does not matter.
-const ANSWER_BYTES_MAX: u64 = 4096;
+/// Longer than the readiness check of the service itself.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Enough for a status line and a few headers. The rest is ignored.
+const RESPONSE_BYTES_MAX: u64 = 4096;
 const REQUEST: &[u8] = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
-/// Which service to ask.
+/// The service to check.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Probe {
-    /// The address that the service was told to listen on.
+    /// The address on which the service listens.
     #[arg(long, env = "LISTEN")]
     pub listen: SocketAddr,
 }
 
 impl Probe {
-    /// Succeeds if the service says that it is ready, and fails with what it says otherwise.
+    /// Succeeds if the service is ready. Otherwise the error has its status line.
     pub async fn ask(&self) -> anyhow::Result<()> {
         let address = reachable(self.listen);
-        let answer = timeout(ANSWER_TIMEOUT, exchange(address))
+        let response = timeout(RESPONSE_TIMEOUT, exchange(address))
             .await
-            .with_context(|| format!("{address} does not answer"))?
-            .with_context(|| format!("asking {address}"))?;
-        let status = answer.lines().next().unwrap_or_default();
+            .with_context(|| format!("{address} did not respond in time"))?
+            .with_context(|| format!("cannot reach {address}"))?;
+        let status = response.lines().next().unwrap_or_default();
         ensure!(
             status.split(' ').nth(1) == Some("200"),
             "not ready: {status}"
@@ -43,15 +43,15 @@ impl Probe {
 async fn exchange(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(REQUEST).await?;
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     stream
-        .take(ANSWER_BYTES_MAX)
-        .read_to_end(&mut answer)
+        .take(RESPONSE_BYTES_MAX)
+        .read_to_end(&mut response)
         .await?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    Ok(String::from_utf8_lossy(&response).into_owned())
 }
 
-/// Whoever listens on all addresses is asked on the loopback one.
+/// A service that listens on all addresses is checked on the loopback address.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -69,7 +69,7 @@ mod tests {
     use axum::routing::get;
     use tokio::net::TcpListener;
 
-    async fn probe_of(status: StatusCode) -> anyhow::Result<()> {
+    async fn probe_a_service_with(status: StatusCode) -> anyhow::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
         let router = Router::new().route("/readyz", get(async move || status));
@@ -82,18 +82,20 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_ready_service_passes() {
-        probe_of(StatusCode::OK).await.expect("is ready");
-        let error = probe_of(StatusCode::SERVICE_UNAVAILABLE)
+        probe_a_service_with(StatusCode::OK)
+            .await
+            .expect("is ready");
+        let error = probe_a_service_with(StatusCode::SERVICE_UNAVAILABLE)
             .await
             .expect_err("is not ready");
         assert!(error.to_string().contains("503"), "{error}");
     }
 
     #[tokio::test]
-    async fn nobody_there_is_not_ready() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    async fn closed_port_is_not_ready() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let listen = listener.local_addr().expect("its address");
         drop(listener);
-        Probe { listen }.ask().await.expect_err("nobody listens");
+        Probe { listen }.ask().await.expect_err("port is closed");
     }
 }

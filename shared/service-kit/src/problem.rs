@@ -1,4 +1,4 @@
-//! Errors as RFC 9457 problem details: the one place where a failure becomes a status code.
+//! Error responses: problem details as in RFC 9457.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 pub const CONTENT_TYPE: &str = "application/problem+json";
 
-/// What a client sees. Holds nothing that must stay inside; causes go to the log.
+/// An error as the client sees it. It has no internal details: causes go to the log.
 #[derive(Clone, Debug)]
 pub struct Problem {
     status: StatusCode,
@@ -20,7 +20,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// `code` is stable and for programs, `detail` a sentence that tells a person what to do.
+    /// `code` is stable, for programs. `detail` is for people: what happened, and what to do.
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         Self {
             status,
@@ -32,34 +32,35 @@ impl Problem {
         }
     }
 
-    /// The store is away, or its answer got lost: what became of the request is not known here.
+    /// The store is unreachable, or its response was lost: the outcome of the request is unknown.
     pub fn unavailable(retry_after: Duration) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "temporarily_unavailable",
-            "The store is out of reach. Send the same request again, with the same key if it has one.",
+            "Service temporarily unavailable; retry with the same key, if the request has one.",
         )
         .retry_after(retry_after)
     }
 
+    /// An unexpected error. Retrying is safe because of the key.
     pub fn internal() -> Self {
         let mut problem = Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal_error",
-            "Something went wrong here. Retrying with the same key is safe.",
+            "Internal error; retry with the same key.",
         );
         problem.retryable = true;
         problem
     }
 
-    /// Marks the problem as worth retrying, after this long.
+    /// Marks the problem as retryable after this delay.
     pub fn retry_after(mut self, delay: Duration) -> Self {
         self.retryable = true;
         self.retry_after = Some(delay);
         self
     }
 
-    /// Adds a member to the body, such as the URL of the resource in question.
+    /// Adds a member to the body, such as the URL of the resource.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.extra.insert(name.to_owned(), value.into());
         self
@@ -69,7 +70,7 @@ impl Problem {
         self.status
     }
 
-    /// The JSON text, for whoever stores the answer to give it again.
+    /// The JSON text. Callers that store the response need it.
     pub fn body(&self) -> Vec<u8> {
         let mut body = json!({
             "type": format!("urn:chargeonce:problem:{}", self.code),
@@ -93,7 +94,7 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
         if let Some(delay) = self.retry_after {
-            // Whole seconds, rounded up: zero would invite a storm.
+            // Whole seconds, rounded up: with zero, clients would retry in a loop.
             let seconds = delay.as_millis().div_ceil(1_000).max(1);
             if let Ok(value) = HeaderValue::from_str(&seconds.to_string()) {
                 headers.insert(header::RETRY_AFTER, value);

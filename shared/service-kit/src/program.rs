@@ -13,7 +13,7 @@ where
 {
     let guard = match telemetry::init(name, telemetry) {
         Ok(guard) => guard,
-        Err(error) => return fail(name, &error),
+        Err(error) => return fail(name, &error.into()),
     };
     #[cfg(feature = "crash-points")]
     if let Err(error) = crate::crash::arm_from_env() {

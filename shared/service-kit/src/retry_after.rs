@@ -1,13 +1,13 @@
-//! The `Retry-After` header, read by whoever calls another service.
+//! Reads the `Retry-After` header of a response.
 
 use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 
-/// Longest wait taken from a peer; a typo there must not park our work for a day.
+/// Longest wait that we accept. A mistake of the other side must not delay our work for a day.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
-/// Delay-seconds only; the date form is treated as absent.
+/// Accepts a number of seconds. The date form counts as absent.
 pub fn parse(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
     let seconds: u64 = value.trim().parse().ok()?;

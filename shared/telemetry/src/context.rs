@@ -1,4 +1,4 @@
-//! Who asked: the correlation id and trace context of the request that is being handled.
+//! The correlation id and trace context of the current request.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,9 +9,10 @@ tokio::task_local! {
     static CURRENT: Context;
 }
 
-/// Longest correlation id taken from a caller; anything longer is replaced.
+/// Longest correlation id that we accept from a caller. A longer one is replaced.
 pub const CORRELATION_ID_LEN_MAX: usize = 128;
 
+/// Identifies a request in everything that it causes: rows, messages and calls.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub correlation_id: Arc<str>,
@@ -19,8 +20,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// A caller's id if it is printable and short, a fresh one otherwise: it ends up in logs,
-    /// headers and messages, so nothing hostile may get in.
+    /// Keeps the caller's id if it is short and printable, and generates one otherwise. The id is
+    /// written to logs, headers and messages, so control characters must not get in.
     pub fn new(correlation_id: Option<&str>, traceparent: Option<String>) -> Self {
         let correlation_id = match correlation_id {
             Some(id) if is_safe(id) => Arc::from(id),
@@ -32,7 +33,7 @@ impl Context {
         }
     }
 
-    /// The context of the request at hand, or a fresh one outside of any.
+    /// The context of the current request. Outside of a request, a new one.
     pub fn current() -> Self {
         CURRENT
             .try_with(Clone::clone)
@@ -55,11 +56,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hostile_correlation_id_is_replaced() {
+    fn unsafe_correlation_id_is_replaced() {
         let long = "x".repeat(CORRELATION_ID_LEN_MAX + 1);
-        for hostile in ["", "a b", "a\nb", "é", long.as_str()] {
-            let context = Context::new(Some(hostile), None);
-            assert_ne!(&*context.correlation_id, hostile);
+        for unsafe_id in ["", "a b", "a\nb", "é", long.as_str()] {
+            let context = Context::new(Some(unsafe_id), None);
+            assert_ne!(&*context.correlation_id, unsafe_id);
             assert!(is_safe(&context.correlation_id));
         }
         assert_eq!(&*Context::new(Some("req-1"), None).correlation_id, "req-1");

@@ -1,4 +1,4 @@
-//! One axum middleware: correlation id, server span, request metrics and the log line.
+//! An axum middleware: correlation id, server span, request metrics and one log line per request.
 
 use std::time::Instant;
 
@@ -14,11 +14,11 @@ pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// What a handler puts into its response's extensions to have it on the server span.
+/// An attribute for the server span. A handler puts it into the extensions of its response.
 #[derive(Clone, Debug)]
 pub struct SpanAttribute(pub &'static str, pub String);
 
-/// Wrap it around all routes (`axum::middleware::from_fn(telemetry::http::observe)`).
+/// The middleware. Add it around all routes: `axum::middleware::from_fn(telemetry::http::observe)`.
 pub async fn observe(request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = request.method().clone();
@@ -57,7 +57,7 @@ pub async fn observe(request: Request, next: Next) -> Response {
         ("status", status.as_str().to_owned()),
     ];
     metrics::counter!(metric::HTTP_REQUESTS, &labels).increment(1);
-    metrics::histogram!(metric::HTTP_DURATION, &labels).record(started.elapsed());
+    metrics::histogram!(metric::HTTP_DURATION_SECONDS, &labels).record(started.elapsed());
     if let Ok(value) = HeaderValue::from_str(&correlation_id) {
         response.headers_mut().insert(CORRELATION_ID, value);
     }

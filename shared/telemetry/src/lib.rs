@@ -9,8 +9,8 @@ pub mod traceparent;
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
+use metrics_exporter_prometheus::BuildError;
+use opentelemetry_otlp::{ExporterBuildError, Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 
@@ -18,31 +18,42 @@ pub use context::Context;
 pub use logs::Format;
 pub use span::{Kind, Span};
 
-/// Longest time that the last spans may take at the end. It comes on top of the time that the work in
-/// hand is given, and a collector that hangs must not make an orchestrator lose its patience.
+/// Longest time for sending the last spans at shutdown. It adds to the time for draining work. A
+/// collector that hangs must not delay the exit until the orchestrator kills the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Settings of logs and traces, to be flattened into a service's own.
+/// Settings of logs and traces. Flatten them into the settings of a service.
 #[derive(Clone, Debug, clap::Args)]
 #[group(id = "telemetry")]
 pub struct Settings {
-    /// How log lines look: `json` for machines, `pretty` for people.
+    /// Format of log lines: `json` for machines, `pretty` for people.
     #[arg(long, env = "LOG_FORMAT", default_value = "pretty")]
     pub log_format: Format,
-    /// Base URL of an OTLP/HTTP collector. Unset: no spans are recorded, a caller's trace context
-    /// is still passed along.
+    /// Base URL of an OTLP/HTTP collector. If unset, no spans are recorded; the trace context of a
+    /// caller is still forwarded.
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     pub otlp_endpoint: Option<String>,
 }
 
-/// Sends what is still buffered when the program ends. Keep it until then.
-#[must_use = "dropping it at once would end tracing at once"]
+/// Sends the buffered spans when dropped. Keep it until the program ends.
+#[must_use = "dropping the guard stops tracing"]
 pub struct Guard {
     provider: Option<SdkTracerProvider>,
 }
 
-/// Sets up logs, metrics and, with an endpoint, tracing for the whole process. Call it once.
-pub fn init(service: &'static str, settings: &Settings) -> anyhow::Result<Guard> {
+/// Why telemetry could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot set up logs")]
+    Logs(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("cannot set up metrics")]
+    Metrics(#[from] BuildError),
+    #[error("cannot build the OTLP exporter")]
+    Exporter(#[from] ExporterBuildError),
+}
+
+/// Sets up logs, metrics and, if an endpoint is set, traces for the whole process. Call it once.
+pub fn init(service: &'static str, settings: &Settings) -> Result<Guard, Error> {
     logs::init(settings.log_format)?;
     metric::init()?;
     let Some(endpoint) = settings
@@ -56,8 +67,7 @@ pub fn init(service: &'static str, settings: &Settings) -> anyhow::Result<Guard>
         .with_http()
         .with_protocol(Protocol::HttpBinary)
         .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
-        .build()
-        .context("building the OTLP exporter")?;
+        .build()?;
     let provider = SdkTracerProvider::builder()
         .with_batch_exporter(exporter)
         .with_resource(Resource::builder().with_service_name(service).build())
@@ -73,7 +83,7 @@ impl Drop for Guard {
         if let Some(provider) = &self.provider
             && let Err(error) = provider.shutdown_with_timeout(FLUSH_TIMEOUT)
         {
-            tracing::warn!(%error, "the last spans could not be sent");
+            tracing::warn!(%error, "spans lost: export at shutdown failed");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Log lines: JSON for machines, pretty for people, filtered by `RUST_LOG`.
 
-use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
+
+use crate::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
@@ -9,13 +10,12 @@ pub enum Format {
     Pretty,
 }
 
-pub(crate) fn init(format: Format) -> anyhow::Result<()> {
+pub(crate) fn init(format: Format) -> Result<(), Error> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter);
     match format {
         Format::Json => builder.json().flatten_event(true).try_init(),
         Format::Pretty => builder.compact().try_init(),
     }
-    .map_err(|error| anyhow::anyhow!(error))
-    .context("setting up logs")
+    .map_err(Error::Logs)
 }

@@ -1,53 +1,76 @@
-//! Metrics in Prometheus text, and the names that dashboards and tests rely on.
+//! Metrics in Prometheus text, and their names. Dashboards, alerts and tests rely on these names.
 
 use std::sync::OnceLock;
 
-use anyhow::Context as _;
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
+/// Requests served, by method, route and status.
 pub const HTTP_REQUESTS: &str = "http_requests_total";
-pub const HTTP_DURATION: &str = "http_request_duration_seconds";
+/// Time to serve a request, by method, route and status.
+pub const HTTP_DURATION_SECONDS: &str = "http_request_duration_seconds";
+/// Requests with an idempotency key, by route and outcome.
 pub const IDEMPOTENCY_OUTCOMES: &str = "idempotency_outcomes_total";
+/// Events that the broker acknowledged, by type.
 pub const OUTBOX_PUBLISHED: &str = "outbox_published_total";
-pub const OUTBOX_WAIT: &str = "outbox_wait_seconds";
-pub const OUTBOX_BATCH: &str = "outbox_batch_size";
-pub const OUTBOX_UNPUBLISHED: &str = "outbox_unpublished_rows";
-pub const OUTBOX_OLDEST: &str = "outbox_oldest_unpublished_seconds";
+/// Time from writing an event to its acknowledgement by the broker.
+pub const OUTBOX_WAIT_SECONDS: &str = "outbox_wait_seconds";
+/// Events per batch of the relay.
+pub const OUTBOX_BATCH_SIZE: &str = "outbox_batch_size";
+/// Events not yet published.
+pub const OUTBOX_UNPUBLISHED_ROWS: &str = "outbox_unpublished_rows";
+/// Age of the oldest event not yet published.
+pub const OUTBOX_OLDEST_SECONDS: &str = "outbox_oldest_unpublished_seconds";
+/// New messages processed.
 pub const INBOX_PROCESSED: &str = "inbox_processed_total";
+/// Messages skipped because they were processed before.
 pub const INBOX_DUPLICATES: &str = "inbox_duplicates_total";
+/// Batches that failed and are retried.
 pub const INBOX_RETRIES: &str = "inbox_retries_total";
+/// Messages parked since the process started.
 pub const INBOX_PARKED: &str = "inbox_parked_total";
-pub const INBOX_PARKED_NOW: &str = "inbox_parked_messages";
-pub const INBOX_BATCH: &str = "inbox_batch_size";
-pub const INBOX_LAG: &str = "inbox_lag_messages";
+/// Messages parked now.
+pub const INBOX_PARKED_MESSAGES: &str = "inbox_parked_messages";
+/// Messages per batch of the consumer.
+pub const INBOX_BATCH_SIZE: &str = "inbox_batch_size";
+/// Messages in the assigned partitions that are not processed yet.
+pub const INBOX_LAG_MESSAGES: &str = "inbox_lag_messages";
+/// Calls to the provider, by call and outcome.
 pub const PSP_CALLS: &str = "psp_calls_total";
-pub const PSP_DURATION: &str = "psp_call_duration_seconds";
+/// Time of a call to the provider, by call.
+pub const PSP_DURATION_SECONDS: &str = "psp_call_duration_seconds";
+/// Calls to the provider that wait for a response.
 pub const CHARGES_IN_FLIGHT: &str = "charges_in_flight";
+/// Payment attempts without a final outcome, by status.
 pub const PAYMENTS_OPEN: &str = "payments_open";
-pub const PAYMENTS_OLDEST: &str = "payments_oldest_open_seconds";
+/// Age of the oldest open payment attempt, by status.
+pub const PAYMENTS_OLDEST_SECONDS: &str = "payments_oldest_open_seconds";
+/// Refunds without a final outcome.
 pub const REFUNDS_OPEN: &str = "refunds_open";
+/// Tries to send a receipt, by outcome.
 pub const RECEIPT_TRIES: &str = "receipt_tries_total";
-pub const SMTP_DURATION: &str = "smtp_dialogue_duration_seconds";
+/// Time to send one mail to the SMTP server.
+pub const SMTP_DURATION_SECONDS: &str = "smtp_dialogue_duration_seconds";
 
+/// Buckets of histograms whose name ends in `_seconds`.
 const SECONDS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
+/// Buckets of histograms whose name ends in `_size`.
 const SIZES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
 
 static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
-pub(crate) fn init() -> anyhow::Result<()> {
+pub(crate) fn init() -> Result<(), BuildError> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS)?
         .set_buckets_for_metric(Matcher::Suffix("_size".to_owned()), SIZES)?
-        .install_recorder()
-        .context("setting up metrics")?;
-    // Only the first recorder can be installed, so there is nothing to overwrite.
+        .install_recorder()?;
+    // Never set twice: a second recorder cannot be installed.
     let _ = HANDLE.set(handle);
     Ok(())
 }
 
-/// The body of `GET /metrics`; empty before [`crate::init`].
+/// The body of `GET /metrics`. Empty before [`crate::init`].
 pub fn render() -> String {
     let Some(handle) = HANDLE.get() else {
         return String::new();

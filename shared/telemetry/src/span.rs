@@ -1,7 +1,7 @@
-//! Spans whose parent arrives as text: in a header, an outbox row or a message.
+//! Spans whose parent comes as text: from a header, an outbox row or a message.
 //!
-//! A hop in this system rarely starts where its parent's code still runs. So spans take their
-//! parent as a `traceparent` and give one to store, instead of following the call stack.
+//! Most spans here start after the code of their parent has returned, often in another process. So a
+//! span takes its parent as a `traceparent` and returns one to store; it does not use the call stack.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -18,14 +18,15 @@ use crate::traceparent;
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
 pub(crate) fn enable(provider: &SdkTracerProvider, service: &'static str) {
-    // A second call would mean two `init`s, which the log set-up has refused already.
+    // Never set twice: the second `init` fails at the logs.
     let _ = TRACER.set(provider.tracer(service));
 }
 
-/// Ends when dropped. Without a collector it costs nothing and passes its parent's context on.
+/// A span. It ends when dropped. Without a collector it records nothing and forwards its parent.
 pub struct Span {
     recording: Option<SdkSpan>,
-    passed_on: Option<String>,
+    /// The parent's `traceparent`, forwarded when nothing is recorded.
+    forwarded: Option<String>,
 }
 
 impl Span {
@@ -33,7 +34,7 @@ impl Span {
         Self::start_at(name, kind, parent, None)
     }
 
-    /// With a start in the past, for work whose wait belongs to the span.
+    /// As [`Span::start`], with a start in the past: the span then includes the time spent waiting.
     pub fn start_at(
         name: impl Into<Cow<'static, str>>,
         kind: Kind,
@@ -43,8 +44,8 @@ impl Span {
         let Some(tracer) = TRACER.get() else {
             return Self {
                 recording: None,
-                // Only what is well-formed: it is stored and sent on.
-                passed_on: parent
+                // Only if well-formed, because it is stored and sent to others.
+                forwarded: parent
                     .filter(|it| traceparent::parse(it).is_some())
                     .map(str::to_owned),
             };
@@ -59,25 +60,26 @@ impl Span {
         }
         Self {
             recording: Some(builder.start_with_context(tracer, &parent)),
-            passed_on: None,
+            forwarded: None,
         }
     }
 
-    /// What the next hop names as its parent.
+    /// The `traceparent` for the next hop.
     pub fn traceparent(&self) -> Option<String> {
         match &self.recording {
             Some(span) => Some(traceparent::format(span.span_context())),
-            None => self.passed_on.clone(),
+            None => self.forwarded.clone(),
         }
     }
 
-    /// The value is only computed when somebody collects it.
+    /// Sets an attribute. The value is computed only if the span is recorded.
     pub fn set<V: Into<Value>>(&mut self, name: &'static str, value: impl FnOnce() -> V) {
         if let Some(span) = &mut self.recording {
             span.set_attribute(KeyValue::new(name, value()));
         }
     }
 
+    /// Marks the span as failed.
     pub fn fail(&mut self, reason: impl Into<Cow<'static, str>>) {
         if let Some(span) = &mut self.recording {
             span.set_status(Status::error(reason));

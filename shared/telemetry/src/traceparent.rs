@@ -4,7 +4,7 @@ use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState}
 
 const LEN: usize = 55;
 
-/// `None` for anything that is not a version-00 header with non-zero ids.
+/// Returns `None` for anything except a version-00 header with non-zero ids.
 pub fn parse(header: &str) -> Option<SpanContext> {
     let well_formed = header.len() == LEN
         && header
@@ -40,13 +40,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_valid_header_survives_the_round_trip() {
+    fn valid_header_round_trips() {
         let header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         assert_eq!(format(&parse(header).unwrap()), header);
     }
 
     #[test]
-    fn anything_else_is_ignored() {
+    fn malformed_headers_are_ignored() {
         for header in [
             "",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",

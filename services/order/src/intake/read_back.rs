@@ -18,7 +18,7 @@ pub(super) async fn look(
     orders: &[NewOrder],
     error: &database::Error,
 ) -> Vec<Option<Placement>> {
-    if error.is_outcome_open() {
+    if error.is_outcome_unknown() {
         match database::query_with_timeout(READ_BACK_TIMEOUT, read(pool, orders)).await {
             Ok(found) => return found,
             Err(error) => tracing::warn!(%error, "what became of the orders is not known"),

@@ -1,37 +1,37 @@
-//! From a free key to a stored answer, by one request or by several.
+//! From a free key to a stored response, with one request and with several at once.
 
 use idempotency::Scope;
 use idempotency::store::{Claim, claim, complete, find};
 use uuid::Uuid;
 
-use crate::{WINDOW_SECONDS, answer, count, fingerprint, key, scope, store};
+use crate::{WINDOW_SECONDS, count, fingerprint, key, response, scope, store};
 
 #[tokio::test]
-async fn a_completed_key_gives_its_answer_again_byte_by_byte() {
+async fn completed_key_replays_its_response() {
     let pool = store().await;
     let (key, print) = (key("k-1"), fingerprint(1));
     let mut tx = pool.begin().await.unwrap();
     let claimed = claim(&mut tx, scope(&key), &print, None, WINDOW_SECONDS).await;
     assert_eq!(claimed.unwrap(), Claim::New);
-    complete(&mut tx, scope(&key), &answer()).await.unwrap();
+    complete(&mut tx, scope(&key), &response()).await.unwrap();
     tx.commit().await.unwrap();
 
     let mut tx = pool.begin().await.unwrap();
     let again = claim(&mut tx, scope(&key), &print, None, WINDOW_SECONDS).await;
-    assert_eq!(again.unwrap(), Claim::Completed(answer()));
+    assert_eq!(again.unwrap(), Claim::Completed(response()));
     let found = find(&mut tx, scope(&key), &print).await.unwrap();
-    assert_eq!(found, Some(Claim::Completed(answer())));
+    assert_eq!(found, Some(Claim::Completed(response())));
     assert_eq!(count(&pool).await, 1);
 }
 
 #[tokio::test]
-async fn a_rollback_leaves_nothing_and_the_key_is_free() {
+async fn rollback_frees_the_key() {
     let pool = store().await;
     let (key, print) = (key("k-1"), fingerprint(1));
     let mut tx = pool.begin().await.unwrap();
     let claimed = claim(&mut tx, scope(&key), &print, None, WINDOW_SECONDS).await;
     assert_eq!(claimed.unwrap(), Claim::New);
-    complete(&mut tx, scope(&key), &answer()).await.unwrap();
+    complete(&mut tx, scope(&key), &response()).await.unwrap();
     tx.rollback().await.unwrap();
 
     assert_eq!(count(&pool).await, 0);
@@ -42,14 +42,14 @@ async fn a_rollback_leaves_nothing_and_the_key_is_free() {
 }
 
 #[tokio::test]
-async fn of_two_claims_at_once_one_is_new_and_the_other_is_told_without_waiting() {
+async fn concurrent_claim_is_in_flight_without_waiting() {
     let pool = store().await;
     let (key, print) = (key("k-1"), fingerprint(1));
     let mut first = pool.begin().await.unwrap();
     let claimed = claim(&mut first, scope(&key), &print, None, WINDOW_SECONDS).await;
     assert_eq!(claimed.unwrap(), Claim::New);
 
-    // The first is not over; a second that waited for it would fail.
+    // The first transaction is still open. A second claim that waits for it fails by lock time-out.
     let mut second = pool.begin().await.unwrap();
     for print in [print, fingerprint(2)] {
         let claimed = claim(&mut second, scope(&key), &print, None, WINDOW_SECONDS).await;
@@ -57,15 +57,17 @@ async fn of_two_claims_at_once_one_is_new_and_the_other_is_told_without_waiting(
     }
     second.rollback().await.unwrap();
 
-    complete(&mut first, scope(&key), &answer()).await.unwrap();
+    complete(&mut first, scope(&key), &response())
+        .await
+        .unwrap();
     first.commit().await.unwrap();
     let mut third = pool.begin().await.unwrap();
     let claimed = claim(&mut third, scope(&key), &print, None, WINDOW_SECONDS).await;
-    assert_eq!(claimed.unwrap(), Claim::Completed(answer()));
+    assert_eq!(claimed.unwrap(), Claim::Completed(response()));
 }
 
 #[tokio::test]
-async fn a_claim_that_was_committed_without_an_answer_is_in_flight_and_names_its_resource() {
+async fn claim_without_a_response_is_in_flight() {
     let pool = store().await;
     let (key, print) = (key("k-1"), fingerprint(1));
     let resource_id = Some(Uuid::new_v4());
@@ -77,13 +79,13 @@ async fn a_claim_that_was_committed_without_an_answer_is_in_flight_and_names_its
     let mut tx = pool.begin().await.unwrap();
     let again = claim(&mut tx, scope(&key), &print, None, WINDOW_SECONDS).await;
     assert_eq!(again.unwrap(), Claim::InFlight { resource_id });
-    complete(&mut tx, scope(&key), &answer()).await.unwrap();
+    complete(&mut tx, scope(&key), &response()).await.unwrap();
     let found = find(&mut tx, scope(&key), &print).await.unwrap();
-    assert_eq!(found, Some(Claim::Completed(answer())));
+    assert_eq!(found, Some(Claim::Completed(response())));
 }
 
 #[tokio::test]
-async fn another_request_under_a_known_key_is_a_mismatch() {
+async fn different_request_with_the_same_key_is_a_mismatch() {
     let pool = store().await;
     let key = key("k-1");
     let mut tx = pool.begin().await.unwrap();

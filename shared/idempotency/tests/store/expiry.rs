@@ -1,21 +1,21 @@
-//! The end of a key: honoured until then, forgotten on demand, reaped in batches.
+//! Expiry: a key is valid for its window, then it is forgotten on demand or reaped in batches.
 
 use idempotency::Key;
 use idempotency::store::{Claim, claim, complete, find, forget_expired, reap};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{WINDOW_SECONDS, answer, count, fingerprint, key, scope, store};
+use crate::{WINDOW_SECONDS, count, fingerprint, key, response, scope, store};
 
 async fn complete_key(pool: &PgPool, key: &Key) {
     let mut tx = pool.begin().await.unwrap();
     let claimed = claim(&mut tx, scope(key), &fingerprint(1), None, WINDOW_SECONDS).await;
     assert_eq!(claimed.unwrap(), Claim::New);
-    complete(&mut tx, scope(key), &answer()).await.unwrap();
+    complete(&mut tx, scope(key), &response()).await.unwrap();
     tx.commit().await.unwrap();
 }
 
-/// Lets the key expire this many seconds ago.
+/// Makes the key expire this many seconds ago.
 async fn expire(pool: &PgPool, key: &Key, seconds: i32) {
     sqlx::query(
         "update idempotency_keys set expires_at = now() - make_interval(secs => $2)
@@ -36,7 +36,7 @@ async fn remaining(pool: &PgPool) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_record_lives_as_long_as_its_window() {
+async fn record_expires_after_its_window() {
     let pool = store().await;
     complete_key(&pool, &key("k-1")).await;
     let seconds: f64 = sqlx::query_scalar(
@@ -49,7 +49,7 @@ async fn a_record_lives_as_long_as_its_window() {
 }
 
 #[tokio::test]
-async fn an_expired_key_is_expired_for_every_request_and_free_once_forgotten() {
+async fn expired_key_is_free_once_forgotten() {
     let pool = store().await;
     let key = key("k-1");
     complete_key(&pool, &key).await;
@@ -67,18 +67,18 @@ async fn an_expired_key_is_expired_for_every_request_and_free_once_forgotten() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_still_honoured_is_not_forgotten() {
+async fn valid_key_is_not_forgotten() {
     let pool = store().await;
     let key = key("k-1");
     complete_key(&pool, &key).await;
     let mut connection = pool.acquire().await.unwrap();
     forget_expired(&mut connection, scope(&key)).await.unwrap();
     let found = find(&mut connection, scope(&key), &fingerprint(1)).await;
-    assert_eq!(found.unwrap(), Some(Claim::Completed(answer())));
+    assert_eq!(found.unwrap(), Some(Claim::Completed(response())));
 }
 
 #[tokio::test]
-async fn a_key_whose_work_is_in_flight_never_expires() {
+async fn key_in_flight_never_expires() {
     let pool = store().await;
     let (key, print) = (key("k-1"), fingerprint(1));
     let resource_id = Some(Uuid::new_v4());
@@ -98,7 +98,7 @@ async fn a_key_whose_work_is_in_flight_never_expires() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_after_the_window_is_honoured_for_a_window() {
+async fn late_response_is_valid_for_a_whole_window() {
     let pool = store().await;
     let (key, print) = (key("k-1"), fingerprint(1));
     let mut tx = pool.begin().await.unwrap();
@@ -110,11 +110,11 @@ async fn an_answer_that_comes_after_the_window_is_honoured_for_a_window() {
     sqlx::query(long_ago).execute(&pool).await.unwrap();
 
     let mut connection = pool.acquire().await.unwrap();
-    complete(&mut connection, scope(&key), &answer())
+    complete(&mut connection, scope(&key), &response())
         .await
         .unwrap();
     let found = find(&mut connection, scope(&key), &print).await.unwrap();
-    assert_eq!(found, Some(Claim::Completed(answer())));
+    assert_eq!(found, Some(Claim::Completed(response())));
     let left = "select extract(epoch from expires_at - now())::float8 from idempotency_keys";
     let left: f64 = sqlx::query_scalar(left).fetch_one(&pool).await.unwrap();
     let window = WINDOW_SECONDS as f64;
@@ -122,7 +122,7 @@ async fn an_answer_that_comes_after_the_window_is_honoured_for_a_window() {
 }
 
 #[tokio::test]
-async fn the_reaper_takes_the_oldest_first_and_no_more_than_its_batch() {
+async fn reaper_deletes_the_oldest_first_up_to_its_batch() {
     let pool = store().await;
     let keys = ["k-1", "k-2", "k-3", "k-4", "k-5"].map(key);
     for (age, key) in (0..).zip(&keys) {
@@ -140,7 +140,7 @@ async fn the_reaper_takes_the_oldest_first_and_no_more_than_its_batch() {
 }
 
 #[tokio::test]
-async fn two_reapers_step_around_each_other() {
+async fn concurrent_reapers_skip_each_others_rows() {
     let pool = store().await;
     for name in ["k-1", "k-2", "k-3"].map(key) {
         complete_key(&pool, &name).await;
@@ -148,7 +148,7 @@ async fn two_reapers_step_around_each_other() {
     }
     let mut first = pool.begin().await.unwrap();
     assert_eq!(reap(&mut first, 2).await.unwrap(), 2);
-    // The first is not over; a second that waited for its rows would fail.
+    // The first transaction is still open. A second reaper that waits for its rows fails.
     let mut second = pool.begin().await.unwrap();
     assert_eq!(reap(&mut second, 2).await.unwrap(), 1);
     second.commit().await.unwrap();

@@ -1,13 +1,13 @@
-//! R12: a reader knows every format that was ever written, and says so of one that it does not.
+//! Formats of stored responses: every version ever written is readable, a newer one is reported.
 
 use idempotency::store::{Claim, claim, complete, find};
 use idempotency::{Fingerprint, Key, StoredResponse};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{WINDOW_SECONDS, answer, fingerprint, key, scope, store};
+use crate::{WINDOW_SECONDS, fingerprint, key, response, scope, store};
 
-/// A row as the first version of this crate wrote it, column by column.
+/// A row as version 1 of the format wrote it, column by column.
 const WRITTEN_BY_VERSION_1: &str = r#"
     update idempotency_keys set
         response_version = 1,
@@ -36,7 +36,7 @@ async fn read(pool: &PgPool, key: &Key, print: &Fingerprint) -> Claim {
 }
 
 #[tokio::test]
-async fn an_answer_written_by_version_1_is_given_again_byte_by_byte() {
+async fn response_of_version_1_is_replayed() {
     let pool = store().await;
     let (key, print) = (key("k-1"), fingerprint(1));
     claimed(&pool, &key, &print).await;
@@ -44,11 +44,11 @@ async fn an_answer_written_by_version_1_is_given_again_byte_by_byte() {
         .execute(&pool)
         .await
         .unwrap();
-    let Claim::Completed(mut answer) = read(&pool, &key, &print).await else {
-        panic!("not readable");
+    let Claim::Completed(mut response) = read(&pool, &key, &print).await else {
+        panic!("the response must be readable");
     };
-    // An object has no order of its own.
-    answer.headers.sort();
+    // The members of an object are unordered.
+    response.headers.sort();
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let expected = StoredResponse {
         status: 201,
@@ -58,26 +58,26 @@ async fn an_answer_written_by_version_1_is_given_again_byte_by_byte() {
         ],
         body: r#"{"order_id":"7", "b":"é"}"#.as_bytes().to_vec(),
     };
-    assert_eq!(answer, expected);
+    assert_eq!(response, expected);
 }
 
 #[tokio::test]
-async fn the_order_of_headers_and_repeated_names_survive() {
+async fn header_order_and_repeated_names_are_kept() {
     let pool = store().await;
     let (key, print) = (key("k-1"), fingerprint(1));
     claimed(&pool, &key, &print).await;
     let headers = [("link", "<b>"), ("etag", "1"), ("link", "<a>")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec();
-    let answer = StoredResponse {
+    let response = StoredResponse {
         headers,
-        ..answer()
+        ..response()
     };
     let mut connection = pool.acquire().await.unwrap();
-    complete(&mut connection, scope(&key), &answer)
+    complete(&mut connection, scope(&key), &response)
         .await
         .unwrap();
-    assert_eq!(read(&pool, &key, &print).await, Claim::Completed(answer));
+    assert_eq!(read(&pool, &key, &print).await, Claim::Completed(response));
     let version: i16 = sqlx::query_scalar("select response_version from idempotency_keys")
         .fetch_one(&pool)
         .await
@@ -86,12 +86,12 @@ async fn the_order_of_headers_and_repeated_names_survive() {
 }
 
 #[tokio::test]
-async fn an_answer_in_a_format_of_the_future_is_unreadable_and_names_its_resource() {
+async fn response_of_a_newer_version_is_unreadable() {
     let pool = store().await;
     let (key, print) = (key("k-1"), fingerprint(1));
     let resource_id = claimed(&pool, &key, &print).await;
     let mut connection = pool.acquire().await.unwrap();
-    complete(&mut connection, scope(&key), &answer())
+    complete(&mut connection, scope(&key), &response())
         .await
         .unwrap();
     sqlx::query("update idempotency_keys set response_version = $1")

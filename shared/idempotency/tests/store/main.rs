@@ -1,6 +1,6 @@
-//! The table of keys, over a real Postgres with a database each.
+//! The table `idempotency_keys` in a real Postgres. Each test has its own database.
 
-// The lint's exception for tests does not reach the functions that tests call.
+// The exception of the lint for tests does not cover helper functions.
 #![allow(clippy::unwrap_used)]
 
 mod claiming;
@@ -14,10 +14,10 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use testkit::postgres::database;
 
 const WINDOW_SECONDS: u64 = 60;
-/// Nothing here may wait for another transaction; what does, fails instead of hanging.
+/// No statement here may wait for another transaction. One that does fails, and does not hang.
 const LOCK_TIMEOUT_MS: &str = "2000";
 
-/// A fresh database with the shared tables.
+/// A new database with the shared tables.
 async fn store() -> PgPool {
     let url = database::create_for_test("idempotency").await.unwrap();
     let options: PgConnectOptions = url.parse().unwrap();
@@ -43,13 +43,13 @@ fn scope(key: &Key) -> Scope<'_> {
     }
 }
 
-/// Of a request that differs by this number.
+/// The fingerprint of a request whose body has this number.
 fn fingerprint(number: i64) -> Fingerprint {
     let content = ContentHash::of(&json!({ "number": number }));
     Fingerprint::of(b"salt", "POST", "/orders", &content)
 }
 
-fn answer() -> StoredResponse {
+fn response() -> StoredResponse {
     StoredResponse {
         status: 201,
         headers: vec![("content-type".to_owned(), "text/plain".to_owned())],

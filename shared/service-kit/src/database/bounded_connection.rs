@@ -1,4 +1,4 @@
-//! A connection on loan from the pool, which gets it back within a limit or not at all.
+//! A pool connection that may be dropped in the middle of a statement without blocking the pool.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -8,14 +8,15 @@ use sqlx::{PgConnection, PgPool, Postgres};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-/// Longest time that giving a connection back may take.
+/// Longest time for returning a connection to the pool.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Borrows a connection, waiting for a free one as long as the pool's settings allow.
+/// Takes a connection from the pool. Waits for a free one as long as the pool's settings allow.
 pub async fn acquire(pool: &PgPool) -> sqlx::Result<BoundedConnection> {
     pool.acquire().await.map(BoundedConnection)
 }
 
+/// A connection that returns to the pool within a time limit, or is closed.
 #[derive(Debug)]
 pub struct BoundedConnection(PoolConnection<Postgres>);
 
@@ -33,14 +34,14 @@ impl DerefMut for BoundedConnection {
     }
 }
 
-/// A connection that comes back is asked for a sign of life, and by itself the pool waits for it
-/// without end. One that was given up in the middle of a statement, because the database is cut off,
-/// would hold its place until TCP gives up, a quarter of an hour later; a pool full of such places
-/// serves nobody, long after the database is back.
+/// The pool pings a connection that is returned, and waits for the response without a limit. If the
+/// database is cut off in the middle of a statement, that wait lasts until TCP gives up, about 15
+/// minutes. Until then the connection counts as used, and a pool full of such connections serves no
+/// requests, even after the database is back.
 impl Drop for BoundedConnection {
     fn drop(&mut self) {
         if let Ok(runtime) = Handle::try_current() {
-            // Past the limit the connection is dropped: it closes, and its place is free.
+            // After the limit the connection is dropped: it closes, and the pool may open another.
             runtime.spawn(timeout(RETURN_TIMEOUT, self.0.return_to_pool()));
         }
     }
