@@ -121,7 +121,7 @@ impl Writer {
         let (orders, replies): (Vec<_>, Vec<_>) =
             batch.into_iter().map(|job| (job.order, job.reply)).unzip();
         crash::point("intake.received");
-        match database::with_timeout(WRITE_TIMEOUT, self.write(&orders)).await {
+        match database::query_with_timeout(WRITE_TIMEOUT, self.write(&orders)).await {
             Ok(outcomes) => {
                 crash::point("intake.committed");
                 self.wake.wake();
@@ -225,7 +225,10 @@ fn split_distinct(jobs: &mut Vec<Job>) -> Vec<Job> {
 
 /// Not if the store is away or too slow: every single order would wait for it in turn. A deadlock or
 /// an order that it cannot digest concerns only some of them.
-fn may_help_singly(error: &sqlx::Error) -> bool {
+fn may_help_singly(error: &database::Error) -> bool {
+    let database::Error::Sql(error) = error else {
+        return false;
+    };
     let rolled_back = error
         .as_database_error()
         .and_then(|error| error.code())

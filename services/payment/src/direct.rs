@@ -96,8 +96,8 @@ impl Ask {
 impl Desk {
     /// Claims the key and stores the attempt in one commit, or says why not. Past the limit nothing
     /// is known here: the key tells whoever asks again.
-    pub async fn open(&self, ask: &Ask) -> sqlx::Result<Opened> {
-        database::with_timeout(STORE_TIMEOUT, self.try_open(ask)).await
+    pub async fn open(&self, ask: &Ask) -> Result<Opened, database::Error> {
+        database::query_with_timeout(STORE_TIMEOUT, self.try_open(ask)).await
     }
 
     async fn try_open(&self, ask: &Ask) -> sqlx::Result<Opened> {
@@ -146,7 +146,7 @@ impl Desk {
 
     /// Waits for the outcome, holding neither a connection nor a transaction. An error is one of the
     /// last look: while there is time, the store may come back.
-    pub async fn outcome(&self, ask: &Ask, wait: Wait) -> sqlx::Result<Outcome> {
+    pub async fn outcome(&self, ask: &Ask, wait: Wait) -> Result<Outcome, database::Error> {
         let deadline = Instant::now() + self.wait;
         loop {
             let next_look = deadline.min(Instant::now() + self.poll);
@@ -156,7 +156,7 @@ impl Desk {
                 () = self.closing.cancelled() => {}
             }
             let is_last = Instant::now() >= deadline || self.closing.is_cancelled();
-            match database::with_timeout(STORE_TIMEOUT, self.look(ask)).await {
+            match database::query_with_timeout(STORE_TIMEOUT, self.look(ask)).await {
                 Ok(Outcome::Settled(answer)) => return Ok(Outcome::Settled(answer)),
                 seen if is_last => return seen,
                 _ => {}

@@ -111,7 +111,7 @@ impl Reconciler {
             return Err(Error::Busy);
         };
         let swept = self.sweep_alone(&mut guard, trigger).await;
-        database::with_timeout(STORE_TIMEOUT, reconciliations::unlock(&mut guard))
+        database::query_with_timeout(STORE_TIMEOUT, reconciliations::unlock(&mut guard))
             .await
             .context("unlocking")?;
         Ok(swept?)
@@ -126,7 +126,7 @@ impl Reconciler {
             let mut connection = database::acquire(&self.pool).await?;
             reconciliations::begin(&mut connection, trigger.name()).await
         };
-        let id = database::with_timeout(STORE_TIMEOUT, begin)
+        let id = database::query_with_timeout(STORE_TIMEOUT, begin)
             .await
             .context("beginning a report")?;
         self.walk(guard, id, trigger.start(self.lookback)).await?;
@@ -134,7 +134,7 @@ impl Reconciler {
             let mut connection = database::acquire(&self.pool).await?;
             reconciliations::finish(&mut connection, id).await
         };
-        database::with_timeout(STORE_TIMEOUT, finish)
+        database::query_with_timeout(STORE_TIMEOUT, finish)
             .await
             .context("finishing the report")
     }
@@ -153,7 +153,7 @@ impl Reconciler {
             room = database::with_timeout(PAGE_TIMEOUT, compare).await?;
             crash::point("reconcile.page_committed");
             // A sign of life: the session of a sweep that is paused ends, and with it the lock.
-            database::with_timeout(STORE_TIMEOUT, guard.ping())
+            database::query_with_timeout(STORE_TIMEOUT, guard.ping())
                 .await
                 .context("another may be sweeping by now")?;
             match page.next {

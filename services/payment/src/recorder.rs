@@ -53,13 +53,11 @@ impl Recorder {
     /// again, and the provider repeats itself. One that never can must not take the others along,
     /// so they are recorded one by one, unless it is the database that is away.
     async fn record_what_can_be(&self, batch: &[Answered]) {
-        let recorded = tokio::time::timeout(RECORD_TIMEOUT, self.record(batch)).await;
-        let Err(error) = recorded.unwrap_or(Err(sqlx::Error::PoolTimedOut.into())) else {
+        let recorded = database::with_timeout(RECORD_TIMEOUT, self.record(batch)).await;
+        let Err(error) = recorded else {
             return;
         };
-        let transient = error
-            .downcast_ref::<sqlx::Error>()
-            .is_some_and(database::is_transient);
+        let transient = error.chain().any(database::is_transient_cause);
         if transient || batch.len() == 1 {
             let (error, answers) = (format!("{error:#}"), batch.len());
             tracing::error!(error, answers, "answers could not be recorded");
@@ -67,8 +65,7 @@ impl Recorder {
         }
         for answered in batch {
             let single = self.record(std::slice::from_ref(answered));
-            let single = tokio::time::timeout(RECORD_TIMEOUT, single).await;
-            if let Err(error) = single.unwrap_or(Err(sqlx::Error::PoolTimedOut.into())) {
+            if let Err(error) = database::with_timeout(RECORD_TIMEOUT, single).await {
                 let (error, order_id) = (format!("{error:#}"), answered.leased.order_id);
                 tracing::error!(error, %order_id, "an answer could not be recorded");
             }

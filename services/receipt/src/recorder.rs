@@ -62,8 +62,8 @@ impl Recorder {
     async fn record_while_leased(&self, batch: &[Tried]) -> anyhow::Result<()> {
         let leased_until = batch.iter().map(|tried| tried.lease_ends).max();
         loop {
-            let recorded = tokio::time::timeout(RECORD_TIMEOUT, self.record(batch)).await;
-            let Err(error) = recorded.unwrap_or(Err(sqlx::Error::PoolTimedOut.into())) else {
+            let recorded = database::with_timeout(RECORD_TIMEOUT, self.record(batch)).await;
+            let Err(error) = recorded else {
                 return Ok(());
             };
             let is_over = leased_until.is_none_or(|end| Instant::now() >= end);
@@ -107,8 +107,7 @@ impl Recorder {
 }
 
 fn is_transient(error: &anyhow::Error) -> bool {
-    let cause = error.downcast_ref::<sqlx::Error>();
-    cause.is_some_and(database::is_transient)
+    error.chain().any(database::is_transient_cause)
 }
 
 fn report(error: &anyhow::Error, batch: &[Tried]) {

@@ -30,7 +30,7 @@ pub enum Error {
     #[error("no valid API key")]
     Unauthenticated,
     #[error("store")]
-    Store(#[from] sqlx::Error),
+    Store(#[from] database::Error),
 }
 
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl Authenticator {
         if let Some(principal) = self.remembered(&hash) {
             return Ok(principal);
         }
-        let found = database::with_timeout(database::STORE_TIMEOUT, async {
+        let found = database::query_with_timeout(database::STORE_TIMEOUT, async {
             let mut connection = database::acquire(&self.pool).await?;
             store::find_by_key_hash(&mut connection, &hash).await
         })

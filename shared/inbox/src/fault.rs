@@ -22,8 +22,7 @@ impl Fault {
     pub(crate) fn of_handler(error: anyhow::Error) -> Self {
         let is_infrastructure = error
             .chain()
-            .filter_map(|cause| cause.downcast_ref::<sqlx::Error>())
-            .any(|error| database::is_transient(error) || is_wrong_database(error));
+            .any(|cause| database::is_transient_cause(cause) || is_wrong_database(cause));
         match is_infrastructure {
             true => Self::Infrastructure(error),
             false => Self::Message(error),
@@ -37,8 +36,11 @@ impl<E: Into<anyhow::Error>> From<E> for Fault {
     }
 }
 
-fn is_wrong_database(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
+fn is_wrong_database(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let code = cause
+        .downcast_ref::<sqlx::Error>()
+        .and_then(|error| error.as_database_error())
+        .and_then(|error| error.code());
     code.is_some_and(|code| WRONG_DATABASE.iter().any(|it| code.starts_with(it)))
 }
 

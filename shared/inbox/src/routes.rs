@@ -74,7 +74,7 @@ async fn list<H: Handler>(
     let after = cursor.after.unwrap_or(0);
     // One extra row shows whether there is a next page.
     let rows_max = i64::from(limit) + 1;
-    let page = database::with_timeout(STORE_TIMEOUT, async {
+    let page = database::query_with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&processor.pool).await?;
         summary::page(&mut connection, &processor.settings.group, after, rows_max).await
     });
@@ -168,10 +168,8 @@ fn bad_query(error: &QueryRejection) -> Problem {
 fn problem(error: anyhow::Error) -> Problem {
     let chain = format!("{error:#}");
     tracing::warn!(error = chain, "operator request failed");
-    let mut causes = error.chain();
-    let is_transient = causes.any(|cause| {
-        let of_database = cause.downcast_ref::<sqlx::Error>();
-        of_database.is_some_and(database::is_transient) || cause.is::<tokio::time::error::Elapsed>()
+    let is_transient = error.chain().any(|cause| {
+        database::is_transient_cause(cause) || cause.is::<tokio::time::error::Elapsed>()
     });
     match is_transient {
         true => Problem::unavailable(RETRY_AFTER),

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod currency;
+mod payment_method;
 
 use std::fmt;
 
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use currency::Currency;
+pub use payment_method::{InvalidPaymentMethod, PaymentMethod};
 
 /// The largest amount a single [`Money`] may hold, in minor units: far above any real order and far
 /// below where adding a few of them could overflow a 64-bit sum in SQL.

@@ -30,7 +30,7 @@ pub async fn republish(pool: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u6
     let connection = connection.await.context("beginning to republish")?;
     // A relay may hold acknowledgements from the lost broker, and would mark those rows after we have
     // passed them. Without its session it cannot mark them, and reads them again.
-    database::with_timeout(END_RELAYS_TIMEOUT, shards::end_relays(connection))
+    database::query_with_timeout(END_RELAYS_TIMEOUT, shards::end_relays(connection))
         .await
         .context("ending the relays' sessions")?;
     let begun = database::with_timeout(STORE_TIMEOUT, async {

@@ -2,7 +2,6 @@
 
 mod bounded_connection;
 
-use std::io;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -66,31 +65,80 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
         .test_before_acquire(false)
         .before_acquire(|connection, meta| {
             Box::pin(async move {
-                if meta.idle_for >= IDLE_TRUSTED {
-                    with_timeout(PING_TIMEOUT, connection.ping()).await?;
-                }
-                Ok(true)
+                let is_trusted = meta.idle_for < IDLE_TRUSTED;
+                let ping = timeout(PING_TIMEOUT, connection.ping());
+                Ok(is_trusted || matches!(ping.await, Ok(Ok(()))))
             })
         })
         .connect_lazy_with(options))
 }
 
-/// Gives work at the store up when it takes longer than this. A connection that the work holds must
+/// The store did not answer in time. What was asked of it may be done, or may still be done.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the store did not answer within {} ms", .0.as_millis())]
+pub struct TimedOut(pub Duration);
+
+/// Why the store could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+    #[error(transparent)]
+    TimedOut(#[from] TimedOut),
+}
+
+impl Error {
+    /// See [`is_transient`].
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Sql(error) => is_transient(error),
+            Self::TimedOut(_) => true,
+        }
+    }
+
+    /// Whether the error leaves the outcome of a commit open: the connection was lost, or the answer
+    /// did not come in time.
+    pub fn is_outcome_open(&self) -> bool {
+        match self {
+            Self::Sql(error) => is_outcome_open(error),
+            Self::TimedOut(_) => true,
+        }
+    }
+}
+
+/// Abandons work at the store when it takes longer than this. A connection that the work holds must
 /// be a [`BoundedConnection`], or be closed: it may never answer again.
-pub async fn with_timeout<T, E: From<sqlx::Error>>(
+pub async fn with_timeout<T, E: From<TimedOut>>(
     limit: Duration,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    let late = |_| {
-        let late = io::Error::new(io::ErrorKind::TimedOut, "the store took too long");
-        Err(sqlx::Error::Io(late).into())
-    };
-    timeout(limit, work).await.unwrap_or_else(late)
+    timeout(limit, work)
+        .await
+        .unwrap_or_else(|_| Err(TimedOut(limit).into()))
+}
+
+/// [`with_timeout`] for work that only runs SQL.
+pub async fn query_with_timeout<T>(
+    limit: Duration,
+    work: impl Future<Output = sqlx::Result<T>>,
+) -> Result<T, Error> {
+    with_timeout(limit, async { Ok(work.await?) }).await
+}
+
+/// Whether a cause in a chain of errors is a store that is unreachable for now.
+pub fn is_transient_cause(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.is::<TimedOut>()
+        || cause
+            .downcast_ref::<Error>()
+            .is_some_and(Error::is_transient)
+        || cause
+            .downcast_ref::<sqlx::Error>()
+            .is_some_and(is_transient)
 }
 
 /// Whether the error leaves open what became of a commit: its connection went, or its answer did not
 /// come in time. What was asked for may be done, or may yet be.
-pub fn is_outcome_open(error: &sqlx::Error) -> bool {
+fn is_outcome_open(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)

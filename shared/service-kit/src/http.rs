@@ -57,7 +57,7 @@ async fn ready(State(pool): State<PgPool>) -> Response {
         let mut connection = database::acquire(&pool).await?;
         sqlx::query("select 1").execute(&mut *connection).await
     };
-    match database::with_timeout(READY_TIMEOUT, probe).await {
+    match database::query_with_timeout(READY_TIMEOUT, probe).await {
         Ok(_) => "ready\n".into_response(),
         Err(_) => Problem::unavailable(READY_TIMEOUT).into_response(),
     }

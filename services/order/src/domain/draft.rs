@@ -1,7 +1,7 @@
 //! An order as a client asks for it, and the checks that make it one.
 
 use events::Line;
-use money::{Currency, Money};
+use money::{Currency, InvalidPaymentMethod, Money, PaymentMethod};
 use serde::Deserialize;
 use thiserror::Error;
 use utoipa::ToSchema;
@@ -12,10 +12,6 @@ pub const ITEMS_MAX: usize = 100;
 pub const QUANTITY_MAX: i64 = 100_000;
 /// Longest customer id, SKU, reference or payment method, in characters.
 pub const TEXT_LEN_MAX: usize = 128;
-
-/// Longest name of a payment method, in characters: what the provider takes. One that it could not
-/// even read would never be declined, and its order never end.
-pub const PAYMENT_METHOD_LEN_MAX: usize = 64;
 
 /// The body of `POST /orders` and `PUT /orders/{id}`.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -57,7 +53,7 @@ pub struct RequestItem {
 pub struct Draft {
     pub customer_id: String,
     pub reference: Option<String>,
-    pub payment_method: String,
+    pub payment_method: PaymentMethod,
     pub items: Vec<Item>,
     pub total: Money,
 }
@@ -73,8 +69,8 @@ pub struct Item {
 pub enum InvalidDraft {
     #[error("{field} must have 1 to {TEXT_LEN_MAX} characters and no control characters")]
     Text { field: &'static str },
-    #[error("payment_method must have 1 to {PAYMENT_METHOD_LEN_MAX} visible ASCII characters")]
-    PaymentMethod,
+    #[error(transparent)]
+    PaymentMethod(#[from] InvalidPaymentMethod),
     #[error("an order has 1 to {ITEMS_MAX} items")]
     ItemCount,
     #[error("items[{line}].quantity must be between 1 and {QUANTITY_MAX}")]
@@ -88,7 +84,7 @@ pub enum InvalidDraft {
 impl Draft {
     pub fn check(request: Request) -> Result<Self, InvalidDraft> {
         check_text("customer_id", &request.customer_id)?;
-        check_payment_method(&request.payment_method)?;
+        let payment_method = PaymentMethod::parse(request.payment_method)?;
         if let Some(reference) = &request.reference {
             check_text("reference", reference)?;
         }
@@ -106,7 +102,7 @@ impl Draft {
         Ok(Self {
             customer_id: request.customer_id,
             reference: request.reference,
-            payment_method: request.payment_method,
+            payment_method,
             items,
             total,
         })
@@ -136,15 +132,6 @@ fn check_item(line: usize, item: RequestItem, currency: Currency) -> Result<Item
         quantity: item.quantity as u32,
         unit_price: Money::new(item.unit_price, currency)?,
     })
-}
-
-pub(super) fn check_payment_method(method: &str) -> Result<(), InvalidDraft> {
-    let visible = method.bytes().all(|byte| byte.is_ascii_graphic());
-    if visible && (1..=PAYMENT_METHOD_LEN_MAX).contains(&method.len()) {
-        Ok(())
-    } else {
-        Err(InvalidDraft::PaymentMethod)
-    }
 }
 
 fn check_text(field: &'static str, text: &str) -> Result<(), InvalidDraft> {
@@ -214,17 +201,8 @@ mod tests {
                 field: "customer_id"
             }
         );
-        for method in [
-            "",
-            "pm card ok",
-            "pm_é",
-            &"p".repeat(PAYMENT_METHOD_LEN_MAX + 1),
-        ] {
-            assert_eq!(
-                set("/payment_method", json!(method)),
-                InvalidDraft::PaymentMethod
-            );
-        }
+        let method = set("/payment_method", json!("pm card"));
+        assert_eq!(method, InvalidDraft::PaymentMethod(InvalidPaymentMethod));
         let too_many = vec![json!({"sku": "S", "quantity": 1, "unit_price": 1}); ITEMS_MAX + 1];
         assert_eq!(set("/items", json!(too_many)), InvalidDraft::ItemCount);
     }

@@ -1,10 +1,10 @@
 //! Paying again after a decline: what is asked for, and when it may be had.
 
+use money::{InvalidPaymentMethod, PaymentMethod};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::domain::Status;
-use crate::domain::draft::{InvalidDraft, check_payment_method};
 
 /// The body of `POST /orders/{id}/payments`.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -21,9 +21,8 @@ pub struct PaymentRequest {
 
 impl PaymentRequest {
     /// The payment method, if a provider can read it.
-    pub fn check(self) -> Result<String, InvalidDraft> {
-        check_payment_method(&self.payment_method)?;
-        Ok(self.payment_method)
+    pub fn check(self) -> Result<PaymentMethod, InvalidPaymentMethod> {
+        PaymentMethod::parse(self.payment_method)
     }
 }
 

@@ -16,10 +16,10 @@ const READ_BACK_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) async fn look(
     pool: &PgPool,
     orders: &[NewOrder],
-    error: &sqlx::Error,
+    error: &database::Error,
 ) -> Vec<Option<Placement>> {
-    if database::is_outcome_open(error) {
-        match database::with_timeout(READ_BACK_TIMEOUT, read(pool, orders)).await {
+    if error.is_outcome_open() {
+        match database::query_with_timeout(READ_BACK_TIMEOUT, read(pool, orders)).await {
             Ok(found) => return found,
             Err(error) => tracing::warn!(%error, "what became of the orders is not known"),
         }

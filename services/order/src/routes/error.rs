@@ -5,7 +5,8 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use idempotency::MalformedKey;
-use service_kit::{Problem, body, database};
+use service_kit::database::{self, TimedOut};
+use service_kit::{Problem, body};
 use thiserror::Error as ThisError;
 use uuid::Uuid;
 
@@ -54,7 +55,7 @@ pub enum Error {
     #[error("the store is away or too busy")]
     Unavailable,
     #[error("store")]
-    Store(#[from] sqlx::Error),
+    Store(#[from] database::Error),
     #[error(transparent)]
     Status(#[from] UnknownStatus),
     #[error("event")]
@@ -67,6 +68,18 @@ impl From<api_keys::Error> for Error {
             api_keys::Error::Unauthenticated => Self::Unauthenticated,
             api_keys::Error::Store(error) => Self::Store(error),
         }
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<TimedOut> for Error {
+    fn from(error: TimedOut) -> Self {
+        Self::Store(error.into())
     }
 }
 
@@ -122,7 +135,7 @@ impl From<&Error> for Problem {
                 "You have no order with this id.",
             ),
             Error::Unavailable => Self::unavailable(RETRY_AFTER),
-            Error::Store(error) if database::is_transient(error) => Self::unavailable(RETRY_AFTER),
+            Error::Store(error) if error.is_transient() => Self::unavailable(RETRY_AFTER),
             Error::Store(_) | Error::Status(_) | Error::Event(_) => Self::internal(),
         }
     }

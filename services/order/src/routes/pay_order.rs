@@ -109,7 +109,7 @@ struct Payment {
     principal: Arc<Principal>,
     key: Key,
     fingerprint: Fingerprint,
-    payment_method: String,
+    payment_method: money::PaymentMethod,
 }
 
 impl Payment {
@@ -205,7 +205,10 @@ async fn settle(tx: &mut PgConnection, payment: &Payment) -> Result<StoredRespon
         .ok_or(Error::NotFound)?;
     let status: Status = order.status.parse()?;
     let (outcome, answer) = match pay_again(status, order.cancel_requested) {
-        Ok(()) => ("placed", open(tx, &order, &payment.payment_method).await?),
+        Ok(()) => (
+            "placed",
+            open(tx, &order, payment.payment_method.as_str()).await?,
+        ),
         // May be another answer in a moment: nothing is stored, the key stays free.
         Err(reason @ NotPayable::Open) => return Err(Error::NotPayable { order_id, reason }),
         Err(reason) => {

@@ -51,7 +51,7 @@ pub(super) fn prepare(
         customer_id: body.draft.customer_id.clone(),
         amount: body.draft.total.amount(),
         currency: body.draft.total.currency(),
-        payment_method: body.draft.payment_method.clone(),
+        payment_method: body.draft.payment_method.to_string(),
         lines: body.draft.lines(),
     };
     Ok(NewOrder {

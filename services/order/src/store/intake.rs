@@ -159,7 +159,7 @@ impl<'a> Columns<'a> {
         self.customers.push(&order.draft.customer_id);
         self.amounts.push(order.draft.total.amount());
         self.currencies.push(order.draft.total.currency().code());
-        self.methods.push(&order.draft.payment_method);
+        self.methods.push(order.draft.payment_method.as_str());
         self.content_hashes.push(order.content_hash.as_bytes());
         self.correlations.push(&order.event.correlation_id);
         self.answer_headers.push(order.answer.headers_json());

@@ -43,7 +43,7 @@ fn request(id: Uuid, key: Option<&str>, body: &Value) -> NewOrder {
         customer_id: draft.customer_id.clone(),
         amount: draft.total.amount(),
         currency: draft.total.currency(),
-        payment_method: draft.payment_method.clone(),
+        payment_method: draft.payment_method.to_string(),
         lines: draft.lines(),
     };
     let origin = Origin {

@@ -1,13 +1,10 @@
 //! A direct charge as a caller asks for it, and the checks that make it one.
 
-use money::{Currency, Money};
+use money::{Currency, InvalidPaymentMethod, Money, PaymentMethod};
 use serde::Deserialize;
 use thiserror::Error;
 use utoipa::ToSchema;
 
-/// Longest name of a payment method, in characters: what the provider takes. One that it could not
-/// even read would never be declined, and its payment never end.
-pub const PAYMENT_METHOD_LEN_MAX: usize = 64;
 /// Longest reference, in characters.
 pub const REFERENCE_LEN_MAX: usize = 128;
 
@@ -38,7 +35,7 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirectCharge {
     pub amount: Money,
-    pub payment_method: String,
+    pub payment_method: PaymentMethod,
     pub reference: Option<String>,
 }
 
@@ -46,8 +43,8 @@ pub struct DirectCharge {
 pub enum InvalidCharge {
     #[error("amount must be at least 1 minor unit")]
     Amount,
-    #[error("payment_method must have 1 to {PAYMENT_METHOD_LEN_MAX} visible ASCII characters")]
-    PaymentMethod,
+    #[error(transparent)]
+    PaymentMethod(#[from] InvalidPaymentMethod),
     #[error("reference must have 1 to {REFERENCE_LEN_MAX} characters and no control characters")]
     Reference,
     #[error(transparent)]
@@ -56,11 +53,7 @@ pub enum InvalidCharge {
 
 impl DirectCharge {
     pub fn check(request: Request) -> Result<Self, InvalidCharge> {
-        let method = &request.payment_method;
-        let visible = method.bytes().all(|byte| byte.is_ascii_graphic());
-        if !visible || !(1..=PAYMENT_METHOD_LEN_MAX).contains(&method.len()) {
-            return Err(InvalidCharge::PaymentMethod);
-        }
+        let payment_method = PaymentMethod::parse(request.payment_method)?;
         if let Some(reference) = &request.reference {
             let length = reference.chars().count();
             let control = reference.chars().any(char::is_control);
@@ -74,7 +67,7 @@ impl DirectCharge {
         }
         Ok(Self {
             amount: Money::new(request.amount, currency)?,
-            payment_method: request.payment_method,
+            payment_method,
             reference: request.reference,
         })
     }
@@ -109,13 +102,7 @@ mod tests {
             ("amount", json!(-5), InvalidCharge::Amount),
             ("amount", json!(i64::MAX), out_of_range),
             ("currency", json!("usd"), unknown),
-            ("payment_method", json!(""), InvalidCharge::PaymentMethod),
-            ("payment_method", json!("a b"), InvalidCharge::PaymentMethod),
-            (
-                "payment_method",
-                json!("p".repeat(PAYMENT_METHOD_LEN_MAX + 1)),
-                InvalidCharge::PaymentMethod,
-            ),
+            ("payment_method", json!("a b"), InvalidPaymentMethod.into()),
             ("reference", json!(""), InvalidCharge::Reference),
             ("reference", json!("a\u{0}b"), InvalidCharge::Reference),
             (

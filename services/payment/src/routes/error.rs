@@ -5,7 +5,8 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use idempotency::MalformedKey;
-use service_kit::{Problem, body, database};
+use service_kit::database::{self, TimedOut};
+use service_kit::{Problem, body};
 use thiserror::Error as ThisError;
 use uuid::Uuid;
 
@@ -40,9 +41,21 @@ pub enum Error {
     #[error("a sweep is under way")]
     Reconciling,
     #[error("store")]
-    Store(#[from] sqlx::Error),
+    Store(#[from] database::Error),
     #[error("sweep")]
     Sweep(#[source] anyhow::Error),
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<TimedOut> for Error {
+    fn from(error: TimedOut) -> Self {
+        Self::Store(error.into())
+    }
 }
 
 impl From<api_keys::Error> for Error {
@@ -95,7 +108,7 @@ impl From<&Error> for Problem {
                 "Another sweep is under way. Ask for its report, or try again later.",
             )
             .retry_after(RETRY_AFTER),
-            Error::Store(error) if database::is_transient(error) => Self::unavailable(RETRY_AFTER),
+            Error::Store(error) if error.is_transient() => Self::unavailable(RETRY_AFTER),
             Error::Sweep(error) if is_store_away(error) => Self::unavailable(RETRY_AFTER),
             Error::Sweep(_) => Self::new(
                 StatusCode::BAD_GATEWAY,
@@ -149,8 +162,7 @@ fn about(problem: Problem, payment_id: Uuid) -> Problem {
 }
 
 fn is_store_away(error: &anyhow::Error) -> bool {
-    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
-    causes.any(database::is_transient)
+    error.chain().any(database::is_transient_cause)
 }
 
 fn sentence(reason: impl std::fmt::Display) -> String {

@@ -31,7 +31,7 @@ pub(super) async fn handle(
 ) -> Result<Json<PaymentView>, Error> {
     let principal = services.authenticator.principal(&headers).await?;
     let Path(id) = id.map_err(|_| Error::NotFound)?;
-    let payment = database::with_timeout(STORE_TIMEOUT, async {
+    let payment = database::query_with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&services.pool).await?;
         direct::find(&mut connection, &principal.id, id).await
     })

@@ -16,7 +16,7 @@ pub(super) struct Body {
 }
 
 pub(super) async fn handle(State(services): State<Services>) -> Result<Json<Body>, Error> {
-    let data = database::with_timeout(STORE_TIMEOUT, async {
+    let data = database::query_with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&services.pool).await?;
         reconciliations::latest(&mut connection, REPORTS_MAX).await
     })

@@ -32,7 +32,7 @@ pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::
         new.id,
         new.charge.amount.amount(),
         new.charge.amount.currency().code(),
-        new.charge.payment_method,
+        new.charge.payment_method.as_str(),
         new.correlation_id,
         new.traceparent,
         new.principal_id,

@@ -16,7 +16,7 @@ use crate::domain::operation::Operation;
 
 pub const KEY_LEN_MAX: usize = 255;
 pub const REFERENCE_LEN_MAX: usize = 255;
-pub const PAYMENT_METHOD_LEN_MAX: usize = 64;
+pub const PAYMENT_METHOD_LEN_MAX: usize = money::PaymentMethod::LEN_MAX;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {

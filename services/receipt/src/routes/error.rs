@@ -14,7 +14,7 @@ pub enum Error {
     #[error("no such receipt")]
     NotFound,
     #[error("store")]
-    Store(#[from] sqlx::Error),
+    Store(#[from] database::Error),
 }
 
 impl IntoResponse for Error {
@@ -25,9 +25,7 @@ impl IntoResponse for Error {
                 "not_found",
                 "No payment of this order was captured, or not yet.",
             ),
-            Self::Store(error) if database::is_transient(error) => {
-                Problem::unavailable(RETRY_AFTER)
-            }
+            Self::Store(error) if error.is_transient() => Problem::unavailable(RETRY_AFTER),
             Self::Store(error) => {
                 tracing::error!(%error, "a receipt could not be read");
                 Problem::internal()

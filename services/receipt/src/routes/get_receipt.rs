@@ -15,7 +15,7 @@ pub(super) async fn handle(
 ) -> Result<Json<Entry>, Error> {
     // What is no id names nothing.
     let order_id: Uuid = order_id.parse().map_err(|_| Error::NotFound)?;
-    let entry = database::with_timeout(STORE_TIMEOUT, async {
+    let entry = database::query_with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&pool).await?;
         receipts::of_order(&mut connection, order_id).await
     });

@@ -1,0 +1,65 @@
+//! The name of a payment method, as clients send it and the provider reads it.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// 1 to 64 visible ASCII characters: what the provider accepts. A name that the provider cannot even
+/// read is never declined, so its order would never end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PaymentMethod(String);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "payment_method must have 1 to {} visible ASCII characters",
+    PaymentMethod::LEN_MAX
+)]
+pub struct InvalidPaymentMethod;
+
+impl PaymentMethod {
+    /// Longest name, in characters.
+    pub const LEN_MAX: usize = 64;
+
+    pub fn parse(name: impl Into<String>) -> Result<Self, InvalidPaymentMethod> {
+        let name = name.into();
+        let is_visible = name.bytes().all(|byte| byte.is_ascii_graphic());
+        match is_visible && (1..=Self::LEN_MAX).contains(&name.len()) {
+            true => Ok(Self(name)),
+            false => Err(InvalidPaymentMethod),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl fmt::Display for PaymentMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_short_visible_ascii_is_a_payment_method() {
+        let longest = "p".repeat(PaymentMethod::LEN_MAX);
+        for name in ["pm_card_ok", "!", "~", &longest] {
+            assert_eq!(PaymentMethod::parse(name).unwrap().as_str(), name);
+        }
+        for name in ["", "pm card", "pm_é", "pm\n", &format!("{longest}p")] {
+            assert_eq!(
+                PaymentMethod::parse(name),
+                Err(InvalidPaymentMethod),
+                "{name:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Tests that hold the repository to what it says of itself. There is no library here: run
+//! `cargo test -p tidy`, which needs neither Postgres nor Kafka.
+
+#[cfg(test)]
+mod crash_windows;
+#[cfg(test)]
+mod lengths;
+#[cfg(test)]
+mod links;
+#[cfg(test)]
+mod repository;
+#[cfg(test)]
+mod settings;
+#[cfg(test)]
+mod test_names;
+#[cfg(test)]
+mod words;
