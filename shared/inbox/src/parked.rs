@@ -46,7 +46,7 @@ pub(crate) async fn add(
     let added = sqlx::query!(
         "insert into parked_messages
             (consumer_group, subject, identity, message_id, event_type, kafka_key, header_names,
-             header_values, payload, kafka_partition, kafka_offset, cause, tries, culprit)
+             header_values, payload, kafka_partition, kafka_offset, cause, tries, failed)
          select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
                 $2::uuid is null or not exists (
                     select from parked_messages where consumer_group = $1 and subject = $2)
@@ -81,7 +81,7 @@ pub(crate) async fn find(
 ) -> sqlx::Result<Option<Parked>> {
     let row = sqlx::query_as!(
         Row,
-        r#"select id, subject, culprit as failed, cause, kafka_key, header_names,
+        r#"select id, subject, failed, cause, kafka_key, header_names,
                   header_values as "header_values: Vec<Option<Vec<u8>>>", payload,
                   kafka_partition, kafka_offset
            from parked_messages where consumer_group = $1 and id = $2"#,
@@ -121,7 +121,7 @@ pub(crate) async fn queue(
 ) -> sqlx::Result<Vec<Parked>> {
     let rows = sqlx::query_as!(
         Row,
-        r#"select id, subject, culprit as failed, cause, kafka_key, header_names,
+        r#"select id, subject, failed, cause, kafka_key, header_names,
                   header_values as "header_values: Vec<Option<Vec<u8>>>", payload,
                   kafka_partition, kafka_offset
            from parked_messages where consumer_group = $1 and subject = $2
@@ -164,7 +164,7 @@ pub(crate) async fn mark_failed(
     cause: &str,
 ) -> sqlx::Result<()> {
     sqlx::query!(
-        "update parked_messages set culprit = true, cause = $2, tries = tries + 1 where id = $1",
+        "update parked_messages set failed = true, cause = $2, tries = tries + 1 where id = $1",
         id,
         cause_text(cause)
     )

@@ -31,7 +31,7 @@ pub(crate) async fn page(
     sqlx::query_as!(
         Summary,
         r#"select id, consumer_group, subject as order_id, message_id, event_type,
-                  culprit as failed, cause, tries, kafka_partition as partition,
+                  failed, cause, tries, kafka_partition as partition,
                   kafka_offset as "offset", parked_at
            from parked_messages
            where id > $2 and consumer_group = $1

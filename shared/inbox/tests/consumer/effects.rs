@@ -52,7 +52,7 @@ impl Effects {
     pub(crate) async fn cure_parked(&self, harness: &Harness) {
         let failed: Vec<(Uuid, i32)> = sqlx::query_as(
             "select subject, (convert_from(payload, 'UTF8')::jsonb->>'attempt')::integer
-             from parked_messages where culprit",
+             from parked_messages where failed",
         )
         .fetch_all(&harness.pool)
         .await

@@ -115,7 +115,7 @@ impl Harness {
     /// The queue of an order: the number of each message, and whether it is the failed one.
     pub(crate) async fn queue(&self, subject: Uuid) -> Vec<(i32, bool)> {
         sqlx::query_as(
-            "select (convert_from(payload, 'UTF8')::jsonb->>'attempt')::integer, culprit
+            "select (convert_from(payload, 'UTF8')::jsonb->>'attempt')::integer, failed
              from parked_messages where subject = $1 order by id",
         )
         .bind(subject)
