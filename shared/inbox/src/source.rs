@@ -19,9 +19,6 @@ use crate::settings::Settings;
 pub(crate) struct Source {
     kafka: StreamConsumer<Assignment>,
     settings: Settings,
-    topic: String,
-    group: String,
-    batch_messages_max: usize,
     /// All brokers became unreachable while this client had partitions.
     brokers_lost: AtomicBool,
     pub(crate) lag: Lag,
@@ -32,9 +29,6 @@ impl Source {
         let lag = Lag::default();
         Ok(Self {
             kafka: client(settings, &lag)?,
-            topic: settings.topic.clone(),
-            group: settings.group.clone(),
-            batch_messages_max: settings.batch_messages_max,
             settings: settings.clone(),
             brokers_lost: AtomicBool::new(false),
             lag,
@@ -69,7 +63,7 @@ impl Source {
             Ok(first) => self.receive(batch, first, &wants),
             Err(_) => return,
         }
-        while batch.len() < self.batch_messages_max {
+        while batch.len() < self.settings.batch_messages_max {
             match self.kafka.recv().now_or_never() {
                 Some(next) => self.receive(batch, next, &wants),
                 None => break,
@@ -115,10 +109,11 @@ impl Source {
 
     /// Stores the offsets in the client, which commits them to the group within a second.
     pub(crate) fn store_offsets(&self, batch: &Batch) {
+        let topic = &self.settings.topic;
         let mut offsets = TopicPartitionList::new();
         for (partition, next) in batch.next_offsets() {
             // Fails only for an invalid offset; these offsets came from the broker.
-            let _ = offsets.add_partition_offset(&self.topic, partition, Offset::Offset(next));
+            let _ = offsets.add_partition_offset(topic, partition, Offset::Offset(next));
         }
         // Fails for a partition that was revoked during the commit. Its new owner receives the
         // messages again and finds them processed.
@@ -138,7 +133,10 @@ impl Source {
         // later would lose the new messages of a partition that was revoked and assigned again.
         self.forget_revoked(batch);
         match received {
-            Ok(message) => batch.add(&message, (&self.topic, &self.group), wants),
+            Ok(message) => {
+                let origin = (&*self.settings.topic, &*self.settings.group);
+                batch.add(&message, origin, wants);
+            }
             Err(error) => {
                 tracing::warn!(%error, "receive failed");
                 let all_down = KafkaError::MessageConsumption(RDKafkaErrorCode::AllBrokersDown);
