@@ -150,7 +150,7 @@ async fn drive(desk: &Desk, id: Option<i64>, json: bool) -> anyhow::Result<()> {
             for service in desk.services() {
                 // Only culprits: each brings what waits behind it along.
                 let parked = desk.parked(service).await?.into_iter();
-                for culprit in parked.filter(|row| row["culprit"] == true) {
+                for culprit in parked.filter(|row| row["failed"] == true) {
                     let id = culprit["id"].as_i64().context("a message without an id")?;
                     results.push(drive_one(desk, service, id).await?);
                 }

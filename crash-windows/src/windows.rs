@@ -74,7 +74,7 @@ pub const WINDOWS: &[Window] = &[
         durable: "nothing; the offset is not stored",
         repaired_by: "redelivery",
         points: Points::At(&[("payment", "inbox.handled")]),
-        code: &["shared/inbox/src/work.rs#inbox.handled"],
+        code: &["shared/inbox/src/processor.rs#inbox.handled"],
         sql: &["shared/inbox/src/processed.rs#insert"],
         tests: &[
             "tests/end_to_end/crash_windows.rs#window_6_payment_dies_before_the_ledger_commit",
@@ -86,7 +86,7 @@ pub const WINDOWS: &[Window] = &[
         durable: "processed message, attempt",
         repaired_by: "redelivery is dropped as processed; the charger continues",
         points: Points::At(&[("payment", "inbox.committed")]),
-        code: &["shared/inbox/src/work.rs#inbox.committed"],
+        code: &["shared/inbox/src/processor.rs#inbox.committed"],
         sql: &[
             "shared/inbox/src/processed.rs#insert",
             "services/payment/src/store/attempts.rs#open",
@@ -326,9 +326,11 @@ pub const WINDOWS: &[Window] = &[
         durable: "the parked message",
         repaired_by: "redelivery finds it parked",
         points: Points::At(&[("inbox", "inbox.parked")]),
-        code: &["shared/inbox/src/work.rs#inbox.parked"],
+        code: &["shared/inbox/src/processor.rs#inbox.parked"],
         sql: &["shared/inbox/src/parked.rs#insert"],
-        tests: &["shared/inbox/tests/consumer/parking.rs#parking"],
+        tests: &[
+            "shared/inbox/tests/consumer/parking.rs#crash_after_parking_redelivers_a_duplicate",
+        ],
     },
     Window {
         number: 25,
@@ -338,7 +340,7 @@ pub const WINDOWS: &[Window] = &[
         points: Points::At(&[("inbox", "redrive.handled"), ("inbox", "redrive.committed")]),
         code: &["shared/inbox/src/redrive.rs#redrive.handled"],
         sql: &["shared/inbox/src/parked.rs#insert"],
-        tests: &["shared/inbox/tests/consumer/redriving.rs#redrive"],
+        tests: &["shared/inbox/tests/consumer/redriving.rs#redrive_crash_leaves_all_or_nothing"],
     },
     Window {
         number: 26,

@@ -9,7 +9,7 @@ create table parked_orders (
     primary key (consumer_group, subject)
 );
 
--- Messages that were taken from Kafka and not handled: the culprits, and what waits behind them.
+-- Messages that were taken from Kafka and not handled: the failed ones, and those that wait behind them.
 create table parked_messages (
     -- The order of the queue.
     id             bigint      not null generated always as identity primary key,
@@ -31,7 +31,7 @@ create table parked_messages (
     kafka_partition integer    not null,
     kafka_offset    bigint     not null,
     -- True for the message that failed, false for one that waits behind it.
-    culprit        boolean     not null,
+    failed         boolean     not null,
     cause          text        not null,
     -- How often it was handed to the handler.
     tries          integer     not null,

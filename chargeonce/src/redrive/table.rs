@@ -37,7 +37,7 @@ pub(super) fn of(rows: &[Value]) -> String {
 }
 
 fn line(row: &Value) -> [String; 8] {
-    let state = match row["culprit"] == true {
+    let state = match row["failed"] == true {
         true => "culprit",
         false => "queued",
     };
@@ -69,7 +69,7 @@ pub(super) fn one(message: &Value) -> String {
         "order_id",
         "message_id",
         "event_type",
-        "culprit",
+        "failed",
         "tries",
         "parked_at",
         "partition",
@@ -138,7 +138,7 @@ mod tests {
     fn a_list_has_a_line_for_each_message_and_columns_that_line_up() {
         let row = |id: i64, culprit: bool| {
             json!({"service": "payment", "id": id, "order_id": null, "event_type": "order.placed",
-                   "culprit": culprit, "tries": 5, "parked_at": "2026-01-31T12:00:00.123Z",
+                   "failed": culprit, "tries": 5, "parked_at": "2026-01-31T12:00:00.123Z",
                    "cause": "line\nbreak ".repeat(20)})
         };
         let table = of(&[row(1, true), row(1_000, false)]);

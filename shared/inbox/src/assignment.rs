@@ -1,24 +1,25 @@
-//! Which partitions are ours. When one is taken away its work is dropped: the new owner does it.
+//! Records which partitions this client loses. Work on a revoked partition is dropped: its new
+//! owner does it.
 
 use std::sync::{Mutex, PoisonError};
 
 use rdkafka::consumer::{BaseConsumer, ConsumerContext, Rebalance};
 use rdkafka::{ClientContext, Statistics, TopicPartitionList};
 
-use crate::lag::Follower;
+use crate::lag::LagReporter;
 
 pub(crate) struct Assignment {
     revoked: Mutex<Vec<i32>>,
-    lag: Follower,
+    lag: LagReporter,
 }
 
 impl Assignment {
-    pub(crate) fn new(lag: Follower) -> Self {
+    pub(crate) fn new(lag: LagReporter) -> Self {
         let revoked = Mutex::default();
         Self { revoked, lag }
     }
 
-    /// Partitions lost since the last call.
+    /// Partitions revoked since the last call.
     pub(crate) fn take_revoked(&self) -> Vec<i32> {
         std::mem::take(&mut *self.revoked.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -33,13 +34,13 @@ impl ClientContext for Assignment {
 impl ConsumerContext for Assignment {
     fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Revoke(partitions) = rebalance {
-            let lost = ids(partitions);
-            tracing::debug!(?lost, "partitions revoked");
-            self.lag.revoked(&lost);
+            let revoked = ids(partitions);
+            tracing::debug!(?revoked, "partitions revoked");
+            self.lag.revoked(&revoked);
             self.revoked
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .extend(lost);
+                .extend(revoked);
         }
     }
 

@@ -7,37 +7,37 @@ use rdkafka::message::BorrowedMessage;
 use uuid::Uuid;
 
 use crate::delivery::Delivery;
-use crate::wire::{self, Position, Undecodable, Wire};
+use crate::raw_message::{self, DecodeError, Position, RawMessage};
 
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// What is still to be done, in the order of the partitions.
+    /// Messages still to be processed, in the order of their partitions.
     pub(crate) messages: Vec<Message>,
-    /// What came of those that are done.
+    /// Counts of the messages that are done.
     pub(crate) tally: Tally,
-    /// A message of it has failed, or cannot be read: it is worked off one by one.
-    pub(crate) suspect: bool,
+    /// A message failed or cannot be read, so each message gets its own transaction.
+    pub(crate) one_by_one: bool,
     partitions: BTreeMap<i32, Progress>,
 }
 
-/// A message that the handler asked for, or that might be one.
+/// A message that the handler wants, or one of unknown type.
 pub(crate) struct Message {
     pub(crate) position: Position,
     pub(crate) content: Content,
-    /// How often the handler has failed on it alone.
+    /// How often the handler has failed on this message alone.
     pub(crate) tries: u32,
 }
 
 #[expect(
     clippy::large_enum_variant,
-    reason = "nearly all messages are of the large kind"
+    reason = "nearly all messages are of the large variant"
 )]
 pub(crate) enum Content {
     Readable(Delivery),
-    Unreadable(Wire, Undecodable),
+    Unreadable(RawMessage, DecodeError),
 }
 
-/// What came of messages, by number.
+/// Counts of messages by what happened to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) fresh: usize,
@@ -48,42 +48,9 @@ pub(crate) struct Tally {
 /// How far a partition has been read.
 #[derive(Default)]
 struct Progress {
-    /// The offset to go on from once everything here is committed.
-    next: i64,
+    /// The offset to store once everything before it is committed.
+    next_offset: i64,
     skipped: usize,
-}
-
-impl Tally {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.fresh += other.fresh;
-        self.duplicates += other.duplicates;
-        self.parked += other.parked;
-    }
-}
-
-impl Message {
-    pub(crate) fn subject(&self) -> Option<Uuid> {
-        match &self.content {
-            Content::Readable(delivery) => Some(delivery.envelope.subject),
-            Content::Unreadable(wire, _) => wire.subject(),
-        }
-    }
-
-    /// As it came.
-    pub(crate) fn wire(&self) -> Wire {
-        match &self.content {
-            Content::Readable(delivery) => delivery.wire(),
-            Content::Unreadable(wire, _) => wire.clone(),
-        }
-    }
-
-    /// The id that the ledger knows, if the message can be read.
-    pub(crate) fn ledger_id(&self) -> Option<Uuid> {
-        match &self.content {
-            Content::Readable(delivery) => Some(delivery.envelope.id),
-            Content::Unreadable(..) => None,
-        }
-    }
 }
 
 impl Batch {
@@ -95,16 +62,16 @@ impl Batch {
         self.partitions.is_empty()
     }
 
-    /// Messages that were for somebody else.
+    /// Number of messages of types that the handler does not want.
     pub(crate) fn skipped(&self) -> usize {
         let all = self.partitions.values();
         all.map(|progress| progress.skipped).sum()
     }
 
-    /// Partition and offset to go on from once everything here is committed.
+    /// Partition and next offset, to be stored once everything in the batch is committed.
     pub(crate) fn next_offsets(&self) -> impl Iterator<Item = (i32, i64)> {
         let all = self.partitions.iter();
-        all.map(|(partition, progress)| (*partition, progress.next))
+        all.map(|(partition, progress)| (*partition, progress.next_offset))
     }
 
     pub(crate) fn add(
@@ -115,22 +82,22 @@ impl Batch {
     ) {
         let position = Position::of(message);
         let progress = self.partitions.entry(position.partition).or_default();
-        progress.next = position.offset + 1;
-        let opened = match wire::event_type(message) {
+        progress.next_offset = position.offset + 1;
+        let decoded = match raw_message::event_type(message) {
             Ok(Some(event_type)) if wants(event_type) => {
-                Delivery::open(Wire::of(message), event_type, position, origin)
+                Delivery::decode(RawMessage::of(message), event_type, position, origin)
             }
             Ok(_) => {
                 progress.skipped += 1;
                 return;
             }
-            Err(error) => Err((Wire::of(message), error)),
+            Err(error) => Err((RawMessage::of(message), error)),
         };
-        let content = match opened {
+        let content = match decoded {
             Ok(delivery) => Content::Readable(delivery),
-            Err((wire, error)) => {
-                self.suspect = true;
-                Content::Unreadable(wire, error)
+            Err((raw, error)) => {
+                self.one_by_one = true;
+                Content::Unreadable(raw, error)
             }
         };
         self.messages.push(Message {
@@ -140,11 +107,44 @@ impl Batch {
         });
     }
 
-    /// Drops the work of partitions that somebody else owns now.
+    /// Drops the work on partitions that this client no longer owns.
     pub(crate) fn forget(&mut self, partitions: &[i32]) {
         self.messages
             .retain(|message| !partitions.contains(&message.position.partition));
         self.partitions
             .retain(|partition, _| !partitions.contains(partition));
+    }
+}
+
+impl Message {
+    pub(crate) fn subject(&self) -> Option<Uuid> {
+        match &self.content {
+            Content::Readable(delivery) => Some(delivery.envelope.subject),
+            Content::Unreadable(raw, _) => raw.subject(),
+        }
+    }
+
+    /// The message exactly as it was received.
+    pub(crate) fn raw_message(&self) -> RawMessage {
+        match &self.content {
+            Content::Readable(delivery) => delivery.raw_message(),
+            Content::Unreadable(raw, _) => raw.clone(),
+        }
+    }
+
+    /// The id under which it is recorded as processed; `None` if the message cannot be read.
+    pub(crate) fn processed_id(&self) -> Option<Uuid> {
+        match &self.content {
+            Content::Readable(delivery) => Some(delivery.envelope.id),
+            Content::Unreadable(..) => None,
+        }
+    }
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.fresh += other.fresh;
+        self.duplicates += other.duplicates;
+        self.parked += other.parked;
     }
 }

@@ -1,4 +1,4 @@
-//! The consumer: batches in one transaction with their ledger rows, offsets after the commit.
+//! The consumer: processes each batch in one transaction and stores offsets after the commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,56 +13,61 @@ use tokio_util::sync::CancellationToken;
 use crate::batch::Batch;
 use crate::delivery::Delivery;
 use crate::lag::Lag;
+use crate::processor::Processor;
 use crate::routes;
 use crate::settings::Settings;
 use crate::source::Source;
-use crate::work::Work;
 
-/// What a service does with the events it wants.
+/// Consumes a topic for one consumer group.
+pub struct Consumer<H> {
+    processor: Arc<Processor<H>>,
+    source: Source,
+    /// Messages taken from Kafka and not committed yet. They survive a step that is dropped half-way:
+    /// Kafka does not deliver them again to this client.
+    batch: Batch,
+}
+
+/// A service implements this to process the events it wants.
 pub trait Handler: Send + Sync + 'static {
     fn wants(&self, event_type: EventType) -> bool;
 
-    /// Applies new messages, in their order, in the transaction that `connection` is in. An error
-    /// rolls everything back. The messages come again, one by one, and one that goes on failing is
-    /// parked; but for errors of a database that is away, which are only waited out.
+    /// Applies new messages, in their order, in the open transaction of `connection`.
+    ///
+    /// An error rolls everything back, and the messages are tried again one by one. A message that
+    /// keeps failing is parked. Errors of an unreachable database are retried and never park.
     fn handle(
         &self,
         connection: &mut PgConnection,
         deliveries: &[&Delivery],
     ) -> impl Future<Output = anyhow::Result<()>> + Send;
 
-    /// After the commit: wake whoever works on what was stored.
+    /// Called after the commit. Wake the workers that use the stored rows here.
     fn committed(&self) {}
 }
 
 /// What one step of the consumer did.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// No message came within the time given.
+pub enum StepOutcome {
+    /// No message arrived in time.
     Idle,
-    /// So many were new, known already, put aside (or put behind one that was), or for somebody
-    /// else.
+    /// A batch is committed.
     Processed {
+        /// Messages that had their effect now.
         fresh: usize,
+        /// Messages that were processed or parked before.
         duplicates: usize,
+        /// Messages parked now: failed ones, and later ones of their orders.
         parked: usize,
+        /// Messages of types that the handler does not want.
         skipped: usize,
     },
-}
-
-pub struct Consumer<H> {
-    work: Arc<Work<H>>,
-    source: Source,
-    /// What was taken from Kafka and is not committed. Kept over a step that is given up: Kafka
-    /// will not hand it out again.
-    batch: Batch,
 }
 
 impl<H: Handler> Consumer<H> {
     pub fn new(settings: Settings, pool: PgPool, handler: H) -> anyhow::Result<Self> {
         Ok(Self {
             source: Source::subscribe(&settings)?,
-            work: Arc::new(Work {
+            processor: Arc::new(Processor {
                 settings,
                 pool,
                 handler,
@@ -71,50 +76,50 @@ impl<H: Handler> Consumer<H> {
         })
     }
 
-    /// What an operator can ask of parked messages, to be merged into a service's own routes:
+    /// Operator routes for parked messages, to be merged into a service's routes:
     /// `GET /admin/parked`, `GET` and `DELETE /admin/parked/{id}`, `POST /admin/parked/{id}/redrive`.
     pub fn routes(&self) -> Router {
-        routes::table(self.work.clone())
+        routes::table(self.processor.clone())
     }
 
-    /// How far this consumer is behind; goes on telling while it runs.
+    /// The lag of this consumer. The value stays up to date while the consumer runs.
     pub fn lag(&self) -> Lag {
         self.source.lag.clone()
     }
 
     /// Consumes until shutdown.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let mut batches = min_interval(self.work.settings.min_interval);
+        let mut batches = min_interval(self.processor.settings.min_interval);
         while !shutdown.is_cancelled() {
             batches.tick().await;
             tokio::select! {
-                step = self.try_process_batch(Duration::MAX) => { step?; }
-                // Whatever was in the making rolls back or is a duplicate next time.
+                step = self.step(Duration::MAX) => { step?; }
+                // An open transaction rolls back. If it did commit, redelivery finds duplicates.
                 () = shutdown.cancelled() => {}
             }
         }
         Ok(())
     }
 
-    /// One step: waits up to `patience` for a message, takes what else is there, and processes it,
-    /// however often it has to be tried. May be given up at any time, and called again.
-    pub async fn try_process_batch(&mut self, patience: Duration) -> anyhow::Result<Outcome> {
-        let wants = |kind| self.work.handler.wants(kind);
+    /// One step: waits up to `wait_max` for a message, takes the others that have already arrived,
+    /// and processes the batch, with as many retries as it takes. The returned future may be
+    /// dropped at any time; the next call continues with the same messages.
+    pub async fn step(&mut self, wait_max: Duration) -> anyhow::Result<StepOutcome> {
+        let wants = |kind| self.processor.handler.wants(kind);
         if self.batch.is_empty() {
-            self.source.collect(&mut self.batch, patience, wants).await;
-            self.source.replace_lost(&mut self.batch)?;
+            self.source.collect(&mut self.batch, wait_max, wants).await;
+            self.source.reconnect_if_lost(&mut self.batch)?;
         }
         let mut tries: u64 = 0;
         loop {
             if self.batch.is_empty() {
-                return Ok(Outcome::Idle);
+                return Ok(StepOutcome::Idle);
             }
-            match self.work.settle(&mut self.batch).await {
+            match self.processor.process(&mut self.batch).await {
                 Ok(()) => {
                     self.source.store_offsets(&self.batch);
-                    (self.work.settings.reached)("inbox.stored");
                     let batch = std::mem::take(&mut self.batch);
-                    return Ok(Outcome::Processed {
+                    return Ok(StepOutcome::Processed {
                         fresh: batch.tally.fresh,
                         duplicates: batch.tally.duplicates,
                         parked: batch.tally.parked,
@@ -125,10 +130,10 @@ impl<H: Handler> Consumer<H> {
                     tries += 1;
                     metrics::counter!(metric::INBOX_RETRIES).increment(1);
                     let error = format!("{error:#}");
-                    tracing::warn!(tries, error, "messages failed and are tried again");
-                    let pause = self.work.settings.retry_pause;
+                    tracing::warn!(tries, error, "batch failed, retrying");
+                    let pause = self.processor.settings.retry_pause;
                     self.source.wait(&mut self.batch, pause, wants).await;
-                    self.source.replace_lost(&mut self.batch)?;
+                    self.source.reconnect_if_lost(&mut self.batch)?;
                 }
             }
         }

@@ -1,48 +1,49 @@
-//! One message on its way to the handler.
+//! One readable message, as the handler receives it.
 
 use events::{Envelope, EventType};
 use telemetry::{Kind, Span};
 
-use crate::wire::{Position, Undecodable, Wire};
+use crate::raw_message::{DecodeError, Position, RawMessage};
 
-/// A message to be handled, and the span of its handling, which ends when this is dropped.
+/// A message for the handler, with the span of its processing. The span ends when this is dropped.
 pub struct Delivery {
     pub envelope: Envelope,
-    /// What is not in the envelope, in case the message has to be parked as it came.
-    wire: Wire,
+    /// The raw message without its payload, which moved into the envelope. Needed to park the
+    /// message unchanged.
+    raw: RawMessage,
     span: Span,
 }
 
 impl Delivery {
-    /// Gives the message back, as it came, if it cannot be read.
-    pub(crate) fn open(
-        mut wire: Wire,
+    /// Decodes the message. If that fails, the error returns the raw message unchanged.
+    pub(crate) fn decode(
+        mut raw: RawMessage,
         event_type: EventType,
         position: Position,
         (topic, group): (&str, &str),
-    ) -> Result<Self, (Wire, Undecodable)> {
-        let envelope = match wire.open(event_type) {
+    ) -> Result<Self, (RawMessage, DecodeError)> {
+        let envelope = match raw.decode(event_type) {
             Ok(envelope) => envelope,
-            Err(error) => return Err((wire, error)),
+            Err(error) => return Err((raw, error)),
         };
         let span = process_span(&envelope, position, topic, group);
         Ok(Self {
             envelope,
-            wire,
+            raw,
             span,
         })
     }
 
-    /// What an event caused by this message names as its parent.
+    /// The trace parent for events that this message causes.
     pub fn traceparent(&self) -> Option<String> {
         self.span.traceparent()
     }
 
-    /// The message as it came.
-    pub(crate) fn wire(&self) -> Wire {
-        Wire {
+    /// The message exactly as it was received.
+    pub(crate) fn raw_message(&self) -> RawMessage {
+        RawMessage {
             payload: Some(self.envelope.payload.clone().into_bytes()),
-            ..self.wire.clone()
+            ..self.raw.clone()
         }
     }
 }

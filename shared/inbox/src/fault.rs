@@ -1,29 +1,30 @@
-//! Whose fault a failure is: a message's, which can be parked, or that of everything around it.
+//! Classifies failures: a message that the handler rejects can be parked, a failure of the
+//! infrastructure is retried.
 
 use service_kit::database;
 
-/// Why a transaction came to nothing.
+/// Why a transaction failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// The handler does not get on with the message: after some tries it is parked.
+    /// The handler rejected the message. After some tries it is parked.
     Message(anyhow::Error),
-    /// Database, ledger, time: nothing that a message could be blamed for. Retried for ever.
-    Surroundings(anyhow::Error),
+    /// The database failed or took too long. No message is to blame; retried without limit.
+    Infrastructure(anyhow::Error),
 }
 
-/// SQLSTATEs that tell of a database which is not the one that the code was written for: a table that
-/// is not migrated yet (class 42), a standby that takes no writes. They heal when somebody repairs the
-/// database, and must not park every message until then.
+/// SQLSTATEs of a database that does not match the code: a table that is not migrated yet
+/// (class 42), a standby that rejects writes (25006). An operator must repair the database. Until
+/// then these errors must not park every message.
 const WRONG_DATABASE: [&str; 2] = ["42", "25006"];
 
 impl Fault {
-    /// Judges what a handler returned.
+    /// Classifies an error that a handler returned.
     pub(crate) fn of_handler(error: anyhow::Error) -> Self {
-        let blameless = error
+        let is_infrastructure = error
             .chain()
             .any(|cause| database::is_transient_cause(cause) || is_wrong_database(cause));
-        match blameless {
-            true => Self::Surroundings(error),
+        match is_infrastructure {
+            true => Self::Infrastructure(error),
             false => Self::Message(error),
         }
     }
@@ -31,7 +32,7 @@ impl Fault {
 
 impl<E: Into<anyhow::Error>> From<E> for Fault {
     fn from(error: E) -> Self {
-        Self::Surroundings(error.into())
+        Self::Infrastructure(error.into())
     }
 }
 
@@ -50,16 +51,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_database_that_is_away_is_nobody_s_fault_however_deep_the_error_sits() {
+    fn transient_database_error_is_infrastructure_at_any_depth() {
         let error = Err::<(), _>(sqlx::Error::PoolTimedOut).context("storing");
         let fault = Fault::of_handler(error.context("handling").unwrap_err());
-        assert!(matches!(fault, Fault::Surroundings(_)));
+        assert!(matches!(fault, Fault::Infrastructure(_)));
     }
 
     #[test]
-    fn anything_else_that_a_handler_says_is_the_message_s_fault() {
+    fn other_handler_errors_are_the_fault_of_the_message() {
         for error in [
-            anyhow::anyhow!("told to fail"),
+            anyhow::anyhow!("rejected by the handler"),
             sqlx::Error::RowNotFound.into(),
         ] {
             assert!(matches!(Fault::of_handler(error), Fault::Message(_)));

@@ -1,18 +1,18 @@
-//! What is parked, for the metrics.
+//! The gauge of parked messages.
 
 use service_kit::Reading;
 use sqlx::PgPool;
 
-use crate::work;
+use crate::processor;
 
-/// For [`service_kit::Gauges::read`]: how many messages are parked, whichever replica parked or
-/// redrove them.
+/// For [`service_kit::Gauges::read`]: counts parked messages in the table, so the figure is right
+/// on every replica, whichever one parked or redrove them.
 pub fn gauge(pool: &PgPool) -> impl Fn() -> Reading + Send + Sync + 'static {
     let pool = pool.clone();
     move || {
         let pool = pool.clone();
         Box::pin(async move {
-            work::measure_parked(&pool).await;
+            processor::measure_parked(&pool).await;
             Ok(())
         })
     }

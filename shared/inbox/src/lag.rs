@@ -1,4 +1,4 @@
-//! How far behind this process is: what its partitions hold that it has not worked off.
+//! The lag of this process: messages in its partitions that it has not processed yet.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,91 +6,94 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rdkafka::statistics::{Partition, Statistics};
 use telemetry::metric;
 
-/// Messages behind, summed over the partitions that are ours, as of the client's last statistics.
+/// Lag in messages, summed over the assigned partitions, as of the client's last statistics.
 #[derive(Clone, Debug, Default)]
-pub struct Lag(Arc<Mutex<Behind>>);
+pub struct Lag(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
-struct Behind {
-    /// The client that is listened to.
+struct State {
+    /// The client whose reports count.
     client: u64,
-    /// Messages behind by partition; only of those that are assigned.
+    /// Lag by partition, for assigned partitions only.
     partitions: BTreeMap<i32, i64>,
 }
 
 impl Lag {
     pub fn messages(&self) -> i64 {
-        self.lock().partitions.values().sum()
+        self.lock().messages()
     }
 
-    /// For a new client. What an older one still has to say, when it closes late, is of no interest:
-    /// it would take the new one's partitions away.
-    pub(crate) fn follow(&self) -> Follower {
-        let mut behind = self.lock();
-        behind.client += 1;
-        behind.partitions.clear();
-        behind.tell();
-        Follower {
-            client: behind.client,
+    /// Starts over with a new client. Late reports of an older client, for example while it closes,
+    /// are ignored: they would remove the new client's partitions.
+    pub(crate) fn new_client(&self) -> LagReporter {
+        let mut state = self.lock();
+        state.client += 1;
+        state.partitions.clear();
+        state.publish();
+        LagReporter {
+            client: state.client,
             lag: self.clone(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Behind> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Behind {
-    fn tell(&self) {
-        let messages: i64 = self.partitions.values().sum();
-        metrics::gauge!(metric::INBOX_LAG_MESSAGES).set(messages as f64);
+impl State {
+    fn messages(&self) -> i64 {
+        self.partitions.values().sum()
+    }
+
+    fn publish(&self) {
+        metrics::gauge!(metric::INBOX_LAG_MESSAGES).set(self.messages() as f64);
     }
 }
 
-/// What one client says of its partitions.
-pub(crate) struct Follower {
+/// One client's reports on its partitions.
+pub(crate) struct LagReporter {
     client: u64,
     lag: Lag,
 }
 
-impl Follower {
+impl LagReporter {
     pub(crate) fn assigned(&self, partitions: &[i32]) {
-        self.change(|behind| {
+        self.change(|lags| {
             for partition in partitions {
-                behind.entry(*partition).or_default();
+                lags.entry(*partition).or_default();
             }
         });
     }
 
     pub(crate) fn revoked(&self, partitions: &[i32]) {
-        self.change(|behind| behind.retain(|partition, _| !partitions.contains(partition)));
+        self.change(|lags| lags.retain(|partition, _| !partitions.contains(partition)));
     }
 
     pub(crate) fn measured(&self, statistics: &Statistics) {
-        self.change(|behind| {
+        self.change(|lags| {
             let partitions = statistics.topics.values().flat_map(|it| &it.partitions);
             for (id, partition) in partitions {
-                if let Some(messages) = behind.get_mut(id) {
-                    *messages = messages_behind(partition).unwrap_or(*messages);
+                if let Some(messages) = lags.get_mut(id) {
+                    *messages = partition_lag(partition).unwrap_or(*messages);
                 }
             }
         });
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<i32, i64>)) {
-        let mut behind = self.lag.lock();
-        if behind.client == self.client {
-            change(&mut behind.partitions);
-            behind.tell();
+        let mut state = self.lag.lock();
+        if state.client == self.client {
+            change(&mut state.partitions);
+            state.publish();
         }
     }
 }
 
-/// From what is worked off (or from the start, if nothing ever was) to the end that can be read. The
-/// client's own figures leave out what is stored and not committed yet, or partitions of a new group.
-/// Unknown offsets are negative.
-fn messages_behind(partition: &Partition) -> Option<i64> {
+/// Messages from the stored or committed offset to the last readable message; from the start of the
+/// partition if the group never stored an offset. The client's own lag figures miss offsets that are
+/// stored but not committed, and partitions of a new group. Unknown offsets are negative.
+fn partition_lag(partition: &Partition) -> Option<i64> {
     let done = partition.stored_offset.max(partition.committed_offset);
     let done = if done >= 0 { done } else { partition.lo_offset };
     let end = partition.ls_offset;
@@ -103,8 +106,8 @@ mod tests {
 
     const UNKNOWN: i64 = -1_001;
 
-    fn behind(stored: i64, committed: i64, first: i64, end: i64) -> Option<i64> {
-        messages_behind(&Partition {
+    fn lag(stored: i64, committed: i64, first: i64, end: i64) -> Option<i64> {
+        partition_lag(&Partition {
             stored_offset: stored,
             committed_offset: committed,
             lo_offset: first,
@@ -114,17 +117,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_or_committed_is_done_and_an_unknown_end_tells_nothing() {
-        assert_eq!(behind(7, 5, 0, 10), Some(3));
-        assert_eq!(behind(UNKNOWN, 5, 0, 10), Some(5));
-        assert_eq!(behind(UNKNOWN, UNKNOWN, 4, 10), Some(6), "a new group");
-        assert_eq!(behind(7, 7, 0, UNKNOWN), None);
-        assert_eq!(behind(UNKNOWN, UNKNOWN, UNKNOWN, 10), None);
-        assert_eq!(behind(7, 7, 0, 5), Some(0), "the end is an old figure");
+    fn lag_counts_from_stored_or_committed_offset() {
+        assert_eq!(lag(7, 5, 0, 10), Some(3));
+        assert_eq!(lag(UNKNOWN, 5, 0, 10), Some(5));
+        assert_eq!(lag(UNKNOWN, UNKNOWN, 4, 10), Some(6), "a new group");
+        assert_eq!(lag(7, 7, 0, UNKNOWN), None);
+        assert_eq!(lag(UNKNOWN, UNKNOWN, UNKNOWN, 10), None);
+        assert_eq!(lag(7, 7, 0, 5), Some(0), "the end is outdated");
     }
 
     #[test]
-    fn partitions_that_are_gone_and_clients_that_are_replaced_do_not_count() {
+    fn revoked_partitions_and_replaced_clients_do_not_count() {
         let statistics = |lags: &[(i32, i64)]| {
             let partition = |&(id, lag)| {
                 let partition = Partition {
@@ -140,13 +143,13 @@ mod tests {
             statistics
         };
         let lag = Lag::default();
-        let first = lag.follow();
+        let first = lag.new_client();
         first.assigned(&[0, 1]);
         first.measured(&statistics(&[(0, 3), (1, 4), (2, 100)]));
-        assert_eq!(lag.messages(), 7, "the third is not ours");
+        assert_eq!(lag.messages(), 7, "partition 2 is not assigned");
         first.revoked(&[1]);
         assert_eq!(lag.messages(), 3);
-        let second = lag.follow();
+        let second = lag.new_client();
         assert_eq!(lag.messages(), 0);
         second.assigned(&[0]);
         second.measured(&statistics(&[(0, 5)]));

@@ -1,5 +1,5 @@
-//! An operator's second chance for parked messages: through the same handler and ledger, in their
-//! order, one transaction for one order.
+//! Redrives parked messages on an operator's request: in order, through the same handler and the
+//! same table of processed messages, one transaction per order.
 
 use anyhow::Context as _;
 use service_kit::database::{self, BoundedConnection, STORE_TIMEOUT};
@@ -9,23 +9,24 @@ use uuid::Uuid;
 use crate::consumer::Handler;
 use crate::delivery::Delivery;
 use crate::fault::Fault;
-use crate::parked::Parked;
-use crate::work::{Work, measure_parked};
-use crate::{ledger, parked};
+use crate::parked::{self, Parked, orders};
+use crate::processed;
+use crate::processor::{Processor, measure_parked};
+use crate::raw_message::DecodeError;
 
 /// Rows of a queue that are read at a time.
 const QUEUE_ROWS_MAX: i64 = 100;
 
-/// What a redrive came to.
+/// The result of a redrive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Redriven {
     /// Messages that had their effect now.
     pub(crate) handled: usize,
-    /// Messages that needed none: processed before, or of a type that is no longer wanted.
+    /// Messages that needed no effect: processed before, or of a type that is no longer wanted.
     pub(crate) dropped: usize,
     /// Messages of the order that are still parked.
     pub(crate) left: i64,
-    /// The message that failed again and holds the rest up.
+    /// The message that failed again and blocks the rest.
     pub(crate) failed: Option<Failure>,
 }
 
@@ -35,31 +36,31 @@ pub(crate) struct Failure {
     pub(crate) cause: String,
 }
 
-/// What an operator decided about a message, and what followed.
+/// The result of discarding a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Discarded {
-    /// It is gone; so much became of those behind it.
+    /// The message is gone. Contains what happened to those behind it.
     Done(Redriven),
-    /// It only waits behind another, which is to be decided first.
-    NotTheCulprit,
-    /// There is no such message, or no longer.
+    /// The message waits behind the failed one, which has to be redriven or discarded first.
+    NotTheFailedMessage,
+    /// No parked message has this id (any more).
     Unknown,
 }
 
-impl<H: Handler> Work<H> {
-    /// Handles all parked messages of this one's order, from the first on, and stops at the first
-    /// that fails again. Nothing happens if the message is not parked (any more).
+impl<H: Handler> Processor<H> {
+    /// Handles all parked messages of this message's order, from the first one, and stops at the
+    /// first that fails again. Does nothing if the message is not parked (any more).
     pub(crate) async fn redrive(&self, id: i64) -> anyhow::Result<Redriven> {
-        let mut loan = None;
-        let (mut tx, message) = self.begin(&mut loan, id).await?;
+        let mut connection = None;
+        let (mut tx, message) = self.begin(&mut connection, id).await?;
         let mut redriven = Redriven::default();
         let Some(message) = message else {
             return Ok(redriven);
         };
         match message.subject {
-            Some(subject) => self.drive_queue(&mut tx, subject, &mut redriven).await?,
+            Some(subject) => self.redrive_queue(&mut tx, subject, &mut redriven).await?,
             None => {
-                self.drive(&mut tx, &message, &mut redriven).await?;
+                self.redrive_one(&mut tx, &message, &mut redriven).await?;
                 redriven.left = i64::from(redriven.failed.is_some());
             }
         }
@@ -72,31 +73,31 @@ impl<H: Handler> Work<H> {
         Ok(redriven)
     }
 
-    /// Gives a culprit up for good, and drives what waited behind it.
+    /// Deletes a failed message for good, and redrives the messages behind it.
     pub(crate) async fn discard(&self, id: i64) -> anyhow::Result<Discarded> {
-        let mut loan = None;
-        let (mut tx, message) = self.begin(&mut loan, id).await?;
+        let mut connection = None;
+        let (mut tx, message) = self.begin(&mut connection, id).await?;
         let Some(message) = message else {
             return Ok(Discarded::Unknown);
         };
-        if !message.culprit {
-            return Ok(Discarded::NotTheCulprit);
+        if !message.failed {
+            return Ok(Discarded::NotTheFailedMessage);
         }
-        // First in the log, then gone: this line is all that remains of it.
-        let payload = message.wire.payload.as_deref().map(String::from_utf8_lossy);
+        // Logged before it is deleted: this line is all that remains of the message.
+        let payload = message.raw.payload.as_deref().map(String::from_utf8_lossy);
         tracing::warn!(
             id, order_id = ?message.subject, position = ?message.position, cause = message.cause,
-            headers = ?message.wire.headers, payload = payload.as_deref(),
-            "an operator discards a parked message"
+            headers = ?message.raw.headers, payload = payload.as_deref(),
+            "operator discards parked message"
         );
-        if let Ok(Some(delivery)) = self.open(&message) {
+        if let Ok(Some(delivery)) = self.decode(&message) {
             // A redelivery must not bring it back.
-            ledger::record_one(&mut tx, &self.settings.group, delivery.envelope.id).await?;
+            processed::record_one(&mut tx, &self.settings.group, delivery.envelope.id).await?;
         }
         parked::remove(&mut tx, id).await?;
         let mut redriven = Redriven::default();
         if let Some(subject) = message.subject {
-            self.drive_queue(&mut tx, subject, &mut redriven).await?;
+            self.redrive_queue(&mut tx, subject, &mut redriven).await?;
         }
         (self.settings.reached)("redrive.handled");
         tx.commit().await.context("committing a discard")?;
@@ -106,24 +107,25 @@ impl<H: Handler> Work<H> {
         Ok(Discarded::Done(redriven))
     }
 
-    /// What comes before the work. A store that is away shows here, long before the time for all of
-    /// the work is over. The loan stays with the caller, because the transaction borrows it.
+    /// Begins the transaction and locks the message. The short time-out reports an unreachable
+    /// database long before the limit for the whole redrive. The caller owns the connection, because
+    /// the transaction borrows it.
     async fn begin<'a>(
         &self,
-        loan: &'a mut Option<BoundedConnection>,
+        connection: &'a mut Option<BoundedConnection>,
         id: i64,
     ) -> anyhow::Result<(Transaction<'a, Postgres>, Option<Parked>)> {
         database::with_timeout(STORE_TIMEOUT, async {
-            let connection = loan.insert(database::acquire(&self.pool).await?);
+            let connection = connection.insert(database::acquire(&self.pool).await?);
             let mut tx = connection.begin().await?;
             let message = self.lock_queue_of(&mut tx, id).await?;
             anyhow::Ok((tx, message))
         })
         .await
-        .context("beginning with a parked message")
+        .context("locking a parked message")
     }
 
-    /// The message as it is once nobody else is at its queue.
+    /// Locks the queue of the message's order, then reads the message.
     async fn lock_queue_of(
         &self,
         tx: &mut PgConnection,
@@ -134,15 +136,15 @@ impl<H: Handler> Work<H> {
             return Ok(None);
         };
         if let Some(subject) = message.subject
-            && !parked::lock_order(tx, group, subject).await?
+            && !orders::lock(tx, group, subject).await?
         {
             return Ok(None);
         }
         Ok(parked::lock(tx, group, id).await?)
     }
 
-    /// The queue of an order that is locked; an empty one lets the order go on.
-    async fn drive_queue(
+    /// Redrives the queue of a locked order. An empty queue unblocks the order.
+    async fn redrive_queue(
         &self,
         tx: &mut PgConnection,
         subject: Uuid,
@@ -152,11 +154,11 @@ impl<H: Handler> Work<H> {
         while redriven.failed.is_none() {
             let messages = parked::queue(tx, group, subject, QUEUE_ROWS_MAX).await?;
             if messages.is_empty() {
-                parked::release_order(tx, group, subject).await?;
+                orders::release(tx, group, subject).await?;
                 return Ok(());
             }
             for message in &messages {
-                self.drive(tx, message, redriven).await?;
+                self.redrive_one(tx, message, redriven).await?;
                 if redriven.failed.is_some() {
                     break;
                 }
@@ -166,20 +168,20 @@ impl<H: Handler> Work<H> {
         Ok(())
     }
 
-    /// One message, whose failure leaves no trace but its new cause.
-    async fn drive(
+    /// Redrives one message. A failure leaves only its new cause behind.
+    async fn redrive_one(
         &self,
         tx: &mut PgConnection,
         message: &Parked,
         redriven: &mut Redriven,
     ) -> anyhow::Result<()> {
-        match self.try_again(tx, message).await {
+        match self.handle_again(tx, message).await {
             Ok(true) => redriven.handled += 1,
             Ok(false) => redriven.dropped += 1,
-            Err(Fault::Surroundings(error)) => return Err(error),
+            Err(Fault::Infrastructure(error)) => return Err(error),
             Err(Fault::Message(error)) => {
                 let cause = format!("{error:#}");
-                parked::failed_again(tx, message.id, &cause).await?;
+                parked::mark_failed(tx, message.id, &cause).await?;
                 let id = message.id;
                 redriven.failed = Some(Failure { id, cause });
                 return Ok(());
@@ -189,14 +191,14 @@ impl<H: Handler> Work<H> {
         Ok(())
     }
 
-    /// Whether it had its effect now; false if it needed none.
-    async fn try_again(&self, tx: &mut PgConnection, message: &Parked) -> Result<bool, Fault> {
-        let Some(delivery) = self.open(message)? else {
+    /// Handles one message. Returns false if it needed no effect.
+    async fn handle_again(&self, tx: &mut PgConnection, message: &Parked) -> Result<bool, Fault> {
+        let Some(delivery) = self.decode(message)? else {
             return Ok(false);
         };
         let mut savepoint = tx.begin().await?;
         let id = delivery.envelope.id;
-        if !ledger::record_one(&mut savepoint, &self.settings.group, id).await? {
+        if !processed::record_one(&mut savepoint, &self.settings.group, id).await? {
             return Ok(false);
         }
         let handled = self.handle(&mut savepoint, &[&delivery]).await;
@@ -210,15 +212,15 @@ impl<H: Handler> Work<H> {
         Ok(true)
     }
 
-    /// `None` if it is of a type that the handler does not ask for.
-    fn open(&self, message: &Parked) -> Result<Option<Delivery>, Fault> {
-        let unreadable = |error: crate::Undecodable| Fault::Message(error.into());
-        let event_type = message.wire.event_type().map_err(unreadable)?;
+    /// `None` for a type that the handler does not want.
+    fn decode(&self, message: &Parked) -> Result<Option<Delivery>, Fault> {
+        let unreadable = |error: DecodeError| Fault::Message(error.into());
+        let event_type = message.raw.event_type().map_err(unreadable)?;
         let Some(event_type) = event_type.filter(|kind| self.handler.wants(*kind)) else {
             return Ok(None);
         };
         let origin = (self.settings.topic.as_str(), self.settings.group.as_str());
-        Delivery::open(message.wire.clone(), event_type, message.position, origin)
+        Delivery::decode(message.raw.clone(), event_type, message.position, origin)
             .map(Some)
             .map_err(|(_, error)| unreadable(error))
     }

@@ -1,4 +1,4 @@
-//! What an operator can ask of parked messages, over HTTP.
+//! Operator routes for parked messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,24 @@ use service_kit::Problem;
 use service_kit::database::{self, STORE_TIMEOUT};
 
 use crate::consumer::Handler;
-use crate::parked::{self, Summary};
+use crate::parked;
+use crate::parked::summary::{self, Summary};
+use crate::processor::Processor;
 use crate::redrive::{Discarded, Redriven};
-use crate::work::Work;
 
-/// Largest page; a larger limit is cut down to it.
+/// Largest page; a larger limit is reduced to it.
 const PAGE_ROWS_MAX: u32 = 1_000;
 const PAGE_ROWS_DEFAULT: u32 = 100;
-/// How soon to ask again when the database is away or the order is being worked on.
+/// When to retry if the database is unreachable or another request holds the order.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+pub(crate) fn table<H: Handler>(processor: Arc<Processor<H>>) -> Router {
+    Router::new()
+        .route("/admin/parked", get(list::<H>))
+        .route("/admin/parked/{id}", get(inspect::<H>).delete(discard::<H>))
+        .route("/admin/parked/{id}/redrive", post(redrive::<H>))
+        .with_state(processor)
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,7 +42,7 @@ struct Cursor {
 #[derive(Serialize)]
 struct Page {
     data: Vec<Summary>,
-    /// The next `after`; absent on the last page.
+    /// Value of `after` for the next page; absent on the last page.
     next: Option<i64>,
 }
 
@@ -41,41 +50,33 @@ struct Page {
 struct Inspection {
     #[serde(flatten)]
     summary: Summary,
-    /// Text where it is text; other bytes as `\x…`.
+    /// UTF-8 as text, other bytes as `\x…` in hexadecimal. The same holds for headers and payload.
     key: Option<String>,
     headers: Vec<(String, Option<String>)>,
     payload: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Discard {
+struct DiscardResponse {
     discarded: bool,
-    /// What became of the messages behind it.
+    /// What happened to the messages behind it.
     #[serde(flatten)]
     redriven: Redriven,
 }
 
-pub(crate) fn table<H: Handler>(work: Arc<Work<H>>) -> Router {
-    Router::new()
-        .route("/admin/parked", get(list::<H>))
-        .route("/admin/parked/{id}", get(inspect::<H>).delete(discard::<H>))
-        .route("/admin/parked/{id}/redrive", post(redrive::<H>))
-        .with_state(work)
-}
-
 async fn list<H: Handler>(
-    State(work): State<Arc<Work<H>>>,
+    State(processor): State<Arc<Processor<H>>>,
     cursor: Result<Query<Cursor>, QueryRejection>,
 ) -> Result<Json<Page>, Problem> {
     let Query(cursor) = cursor.map_err(|error| bad_query(&error))?;
     let limit = cursor.limit.unwrap_or(PAGE_ROWS_DEFAULT);
     let limit = limit.clamp(1, PAGE_ROWS_MAX);
     let after = cursor.after.unwrap_or(0);
-    // One row more than asked for tells whether there is a next page.
+    // One extra row shows whether there is a next page.
     let rows_max = i64::from(limit) + 1;
     let page = database::query_with_timeout(STORE_TIMEOUT, async {
-        let mut connection = database::acquire(&work.pool).await?;
-        parked::page(&mut connection, &work.settings.group, after, rows_max).await
+        let mut connection = database::acquire(&processor.pool).await?;
+        summary::page(&mut connection, &processor.settings.group, after, rows_max).await
     });
     let mut data = page.await.map_err(|error| problem(error.into()))?;
     let has_more = data.len() > limit as usize;
@@ -85,63 +86,66 @@ async fn list<H: Handler>(
 }
 
 async fn inspect<H: Handler>(
-    State(work): State<Arc<Work<H>>>,
+    State(processor): State<Arc<Processor<H>>>,
     Path(id): Path<String>,
 ) -> Result<Json<Inspection>, Problem> {
     let id = read_id(&id)?;
-    let group = &work.settings.group;
+    let group = &processor.settings.group;
     let found = database::with_timeout(STORE_TIMEOUT, async {
-        let mut connection = database::acquire(&work.pool).await?;
-        let summary = parked::summary(&mut connection, group, id).await?;
+        let mut connection = database::acquire(&processor.pool).await?;
+        let summary = summary::find(&mut connection, group, id).await?;
         anyhow::Ok(summary.zip(parked::find(&mut connection, group, id).await?))
     });
     let (summary, message) = found.await.map_err(problem)?.ok_or_else(unknown)?;
-    let headers = message.wire.headers.iter();
+    let headers = message.raw.headers.iter();
     Ok(Json(Inspection {
         summary,
-        key: message.wire.key.as_deref().map(text),
+        key: message.raw.key.as_deref().map(text),
         headers: headers
             .map(|(name, value)| (name.clone(), value.as_deref().map(text)))
             .collect(),
-        payload: message.wire.payload.as_deref().map(text),
+        payload: message.raw.payload.as_deref().map(text),
     }))
 }
 
-/// Answers a repeat with zeros: there is nothing left to do.
+/// A repeat returns zeros, because nothing is left to do.
 async fn redrive<H: Handler>(
-    State(work): State<Arc<Work<H>>>,
+    State(processor): State<Arc<Processor<H>>>,
     Path(id): Path<String>,
 ) -> Result<Json<Redriven>, Problem> {
     let id = read_id(&id)?;
-    let limit = work.settings.transaction_max;
-    let redriven = in_time(limit, work.redrive(id)).await;
+    let limit = processor.settings.transaction_max;
+    let redriven = with_limit(limit, processor.redrive(id)).await;
     redriven.map(Json).map_err(problem)
 }
 
 async fn discard<H: Handler>(
-    State(work): State<Arc<Work<H>>>,
+    State(processor): State<Arc<Processor<H>>>,
     Path(id): Path<String>,
-) -> Result<Json<Discard>, Problem> {
+) -> Result<Json<DiscardResponse>, Problem> {
     let id = read_id(&id)?;
-    let limit = work.settings.transaction_max;
-    match in_time(limit, work.discard(id)).await.map_err(problem)? {
-        Discarded::Done(redriven) => Ok(Json(Discard {
+    let limit = processor.settings.transaction_max;
+    match with_limit(limit, processor.discard(id))
+        .await
+        .map_err(problem)?
+    {
+        Discarded::Done(redriven) => Ok(Json(DiscardResponse {
             discarded: true,
             redriven,
         })),
-        Discarded::Unknown => Ok(Json(Discard {
+        Discarded::Unknown => Ok(Json(DiscardResponse {
             discarded: false,
             redriven: Redriven::default(),
         })),
-        Discarded::NotTheCulprit => Err(Problem::new(
+        Discarded::NotTheFailedMessage => Err(Problem::new(
             StatusCode::CONFLICT,
-            "not_the_culprit",
-            "This message only waits behind another of its order. Redrive or discard that one.",
+            "not_the_failed_message",
+            "This message waits behind the failed message of its order. Redrive or discard that one.",
         )),
     }
 }
 
-async fn in_time<T>(
+async fn with_limit<T>(
     limit: Duration,
     work: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
@@ -153,7 +157,7 @@ fn read_id(id: &str) -> Result<i64, Problem> {
 }
 
 fn unknown() -> Problem {
-    let detail = "No message is parked under this id. It may have been redriven or discarded.";
+    let detail = "No parked message has this id. It may have been redriven or discarded.";
     Problem::new(StatusCode::NOT_FOUND, "no_such_parked_message", detail)
 }
 
@@ -163,7 +167,7 @@ fn bad_query(error: &QueryRejection) -> Problem {
 
 fn problem(error: anyhow::Error) -> Problem {
     let chain = format!("{error:#}");
-    tracing::warn!(error = chain, "an operator's request failed");
+    tracing::warn!(error = chain, "operator request failed");
     let is_transient = error.chain().any(|cause| {
         database::is_transient_cause(cause) || cause.is::<tokio::time::error::Elapsed>()
     });

@@ -1,4 +1,4 @@
-//! What a consumer can be told.
+//! Settings of a consumer.
 
 use std::time::Duration;
 
@@ -6,27 +6,30 @@ use std::time::Duration;
 pub struct Settings {
     pub brokers: String,
     pub topic: String,
+    /// Consumer group. Processed and parked messages are recorded per group.
     pub group: String,
     /// Most messages in one transaction.
-    pub batch_max: usize,
-    /// Least time from the start of one batch to the next. Under load batches grow and cost less per
-    /// message; a message that comes when the consumer is idle does not wait.
+    pub batch_messages_max: usize,
+    /// Shortest time from the start of one batch to the start of the next. Under load batches grow
+    /// and cost less per message. A message that arrives while the consumer is idle does not wait.
     pub min_interval: Duration,
-    /// How long the broker may hold an empty fetch.
+    /// How long the broker may hold a fetch that has no messages.
     pub fetch_wait_max_ms: u32,
-    /// How long the broker waits for a sign of life before it gives the partitions to others.
-    pub session_max_ms: u32,
-    /// Longest time one transaction may take, so that a database that is cut off is an error.
+    /// How long the broker waits for a heartbeat before it gives the partitions to other consumers.
+    pub session_timeout_ms: u32,
+    /// Longest time one transaction may take. It turns a database that stopped answering into an
+    /// error that is retried.
     pub transaction_max: Duration,
-    /// Pause before what failed is tried again.
+    /// Pause before a failed batch is tried again.
     pub retry_pause: Duration,
-    /// How often the handler may fail on one message before it is parked. A database that is away is
-    /// not counted: that is tried for ever.
+    /// How often the handler may fail on one message before the message is parked. Failures of the
+    /// database do not count: they are retried without limit.
     pub tries_max: u32,
-    /// How often the client says how far it is behind. It asks each partition's leader about that at
-    /// most every 10 s; in between it goes by the messages that it fetches.
-    pub statistics: Duration,
-    /// Told the name of each place between two durable steps that is passed: for fault injection.
+    /// How often the client measures its lag. It asks each partition's leader at most every 10 s;
+    /// in between it estimates from the messages that it fetches.
+    pub statistics_interval: Duration,
+    /// Called with the name of each crash point (a place between two durable steps) when the
+    /// consumer reaches it. Tests inject faults here. The default does nothing.
     pub reached: fn(&'static str),
 }
 
@@ -36,15 +39,16 @@ impl Settings {
             brokers: brokers.to_owned(),
             topic: topic.to_owned(),
             group: group.to_owned(),
-            batch_max: 500,
+            batch_messages_max: 500,
             min_interval: Duration::from_millis(10),
             fetch_wait_max_ms: 500,
-            // The least that a broker allows as it comes: a killed consumer's messages wait so long.
-            session_max_ms: 6_000,
+            // The least that brokers allow by default. The messages of a killed consumer wait this
+            // long for their next owner.
+            session_timeout_ms: 6_000,
             transaction_max: Duration::from_secs(30),
             retry_pause: Duration::from_millis(500),
             tries_max: 5,
-            statistics: Duration::from_secs(5),
+            statistics_interval: Duration::from_secs(5),
             reached: |_| {},
         }
     }

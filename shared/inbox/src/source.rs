@@ -1,4 +1,4 @@
-//! Kafka's side of the consumer: messages in, offsets out, and a place in the group.
+//! The Kafka client of a consumer: receives messages, stores offsets, stays in the group.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,11 +19,8 @@ use crate::settings::Settings;
 pub(crate) struct Source {
     kafka: StreamConsumer<Assignment>,
     settings: Settings,
-    topic: String,
-    group: String,
-    batch_max: usize,
-    /// The brokers went away while this client had partitions of theirs.
-    lost: AtomicBool,
+    /// All brokers became unreachable while this client had partitions.
+    brokers_lost: AtomicBool,
     pub(crate) lag: Lag,
 }
 
@@ -32,58 +29,57 @@ impl Source {
         let lag = Lag::default();
         Ok(Self {
             kafka: client(settings, &lag)?,
-            topic: settings.topic.clone(),
-            group: settings.group.clone(),
-            batch_max: settings.batch_max,
             settings: settings.clone(),
-            lost: AtomicBool::new(false),
+            brokers_lost: AtomicBool::new(false),
             lag,
         })
     }
 
-    /// A client that has lost all its brokers is given up for a new one, and what it had taken is
-    /// dropped. Brokers that come back with their data hand it out again; if they come back without,
-    /// a client that remembers positions in a log that is gone may wait at them for ever, and would
-    /// tell the group offsets that mean other messages now.
-    pub(crate) fn replace_lost(&mut self, batch: &mut Batch) -> anyhow::Result<()> {
-        if !self.lost.swap(false, Ordering::AcqRel) {
+    /// Replaces a client that has lost all its brokers, and drops the messages it had taken.
+    ///
+    /// Brokers that return with their data deliver the messages again. If they return without it,
+    /// the old client remembers positions in a log that no longer exists: it may wait there without
+    /// end, and would commit offsets that now belong to other messages.
+    pub(crate) fn reconnect_if_lost(&mut self, batch: &mut Batch) -> anyhow::Result<()> {
+        if !self.brokers_lost.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        tracing::info!("all brokers were lost: joining the group anew");
+        tracing::info!("all brokers lost, joining the group again");
         *batch = Batch::default();
         let old = std::mem::replace(&mut self.kafka, client(&self.settings, &self.lag)?);
-        // It says goodbye to brokers that may not be there, for as long as that takes.
+        // Closing waits for brokers that may be unreachable, so it runs on its own thread.
         std::thread::spawn(move || drop(old));
         Ok(())
     }
-    /// Fills the batch: the first message may take its time, the rest is what is already here.
+
+    /// Fills the batch: waits for the first message, then takes those that have already arrived.
     pub(crate) async fn collect(
         &self,
         batch: &mut Batch,
-        patience: Duration,
+        wait_max: Duration,
         wants: impl Fn(EventType) -> bool,
     ) {
-        match tokio::time::timeout(patience, self.kafka.recv()).await {
-            Ok(first) => self.take(batch, first, &wants),
+        match tokio::time::timeout(wait_max, self.kafka.recv()).await {
+            Ok(first) => self.receive(batch, first, &wants),
             Err(_) => return,
         }
-        while batch.len() < self.batch_max {
+        while batch.len() < self.settings.batch_messages_max {
             match self.kafka.recv().now_or_never() {
-                Some(next) => self.take(batch, next, &wants),
+                Some(next) => self.receive(batch, next, &wants),
                 None => break,
             }
         }
     }
 
-    /// Sits a pause out with all partitions paused, and goes on polling: a consumer that does not
-    /// poll is thrown out of its group, and holds up the rebalance of the others.
+    /// Waits with all partitions paused, and keeps polling: a consumer that does not poll is removed
+    /// from its group and delays the rebalance of the others.
     pub(crate) async fn wait(
         &self,
         batch: &mut Batch,
         pause: Duration,
         wants: impl Fn(EventType) -> bool,
     ) {
-        let _resumed_at_the_end = Paused {
+        let _resumed_on_drop = Paused {
             source: self,
             partitions: self.pause(),
         };
@@ -93,9 +89,9 @@ impl Source {
             tokio::select! {
                 () = &mut pause => break,
                 message = self.kafka.recv() => {
-                    self.take(batch, message, &wants);
-                    // It came from a partition that was assigned just now. Pausing it too bounds
-                    // the batch to one message more for each partition.
+                    self.receive(batch, message, &wants);
+                    // The message is from a partition that was just assigned. Pausing that one too
+                    // limits the batch to one extra message per partition.
                     self.pause();
                 }
             }
@@ -103,7 +99,7 @@ impl Source {
         self.forget_revoked(batch);
     }
 
-    /// Drops the work of partitions that were taken away.
+    /// Drops the work on revoked partitions.
     pub(crate) fn forget_revoked(&self, batch: &mut Batch) {
         let revoked = self.kafka.context().take_revoked();
         if !revoked.is_empty() {
@@ -111,37 +107,42 @@ impl Source {
         }
     }
 
-    /// Lets the group know how far it has come. The client sends it along within a second.
+    /// Stores the offsets in the client, which commits them to the group within a second.
     pub(crate) fn store_offsets(&self, batch: &Batch) {
+        let topic = &self.settings.topic;
         let mut offsets = TopicPartitionList::new();
         for (partition, next) in batch.next_offsets() {
-            // Fails only for an invalid offset, and these came from the broker.
-            let _ = offsets.add_partition_offset(&self.topic, partition, Offset::Offset(next));
+            // Fails only for an invalid offset; these offsets came from the broker.
+            let _ = offsets.add_partition_offset(topic, partition, Offset::Offset(next));
         }
-        // Refused for a partition that was revoked meanwhile: the new owner meets the ledger.
+        // Fails for a partition that was revoked during the commit. Its new owner receives the
+        // messages again and finds them processed.
         if let Err(error) = self.kafka.store_offsets(&offsets) {
             tracing::debug!(%error, "offsets not stored");
         }
     }
 
-    fn take(
+    fn receive(
         &self,
         batch: &mut Batch,
         received: KafkaResult<BorrowedMessage<'_>>,
         wants: &impl Fn(EventType) -> bool,
     ) {
-        // First, and with every message: partitions are revoked and assigned while we poll, so what
-        // is in the batch came before that and this message after. Forgotten later, a partition
-        // that was taken and given back would lose its new messages with the old, for good.
+        // This comes first, for every message. Partitions are revoked and assigned during polls: the
+        // batch is from before the rebalance, this message from after it. Dropping revoked work
+        // later would lose the new messages of a partition that was revoked and assigned again.
         self.forget_revoked(batch);
         match received {
-            Ok(message) => batch.add(&message, (&self.topic, &self.group), wants),
+            Ok(message) => {
+                let origin = (&*self.settings.topic, &*self.settings.group);
+                batch.add(&message, origin, wants);
+            }
             Err(error) => {
-                tracing::warn!(%error, "receiving failed");
+                tracing::warn!(%error, "receive failed");
                 let all_down = KafkaError::MessageConsumption(RDKafkaErrorCode::AllBrokersDown);
-                // One that has no partitions yet has nothing to remember, and reconnects by itself.
+                // A client without partitions remembers no positions. It reconnects by itself.
                 if error == all_down && self.has_partitions() {
-                    self.lost.store(true, Ordering::Release);
+                    self.brokers_lost.store(true, Ordering::Release);
                 }
             }
         }
@@ -164,37 +165,40 @@ fn client(settings: &Settings, lag: &Lag) -> anyhow::Result<StreamConsumer<Assig
         .set("bootstrap.servers", &settings.brokers)
         .set("group.id", &settings.group)
         .set("isolation.level", "read_committed")
-        // A new group has missed nothing yet: it starts with the first message.
+        // A new group starts with the first message.
         .set("auto.offset.reset", "earliest")
-        // Offsets are stored by us, after the database commit; the client only ships them.
+        // We store offsets after the database commit; the client only sends them.
         .set("enable.auto.offset.store", "false")
         .set("auto.commit.interval.ms", "1000")
-        .set("session.timeout.ms", settings.session_max_ms.to_string())
+        .set(
+            "session.timeout.ms",
+            settings.session_timeout_ms.to_string(),
+        )
         .set(
             "heartbeat.interval.ms",
-            (settings.session_max_ms / 4).to_string(),
+            (settings.session_timeout_ms / 4).to_string(),
         )
         .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
-        // Retried soon rather than after a second when a fetch meets an error.
+        // Retry a failed fetch soon; the default is a longer back-off.
         .set("fetch.error.backoff.ms", "100")
-        // How soon a topic is found that was not there, or was made anew after its broker had lost
-        // everything; by default it takes five minutes.
+        // How soon the client finds a topic that was created, or recreated after its broker lost
+        // its data. The default is five minutes.
         .set("topic.metadata.refresh.interval.ms", "5000")
-        // How much may be read ahead; the backlog stays in the broker.
+        // Limits what is read ahead; the backlog stays in the broker.
         .set("queued.max.messages.kbytes", "4096")
         .set("queued.min.messages", "2000")
-        // What the lag is computed from.
+        // The lag is computed from the statistics.
         .set(
             "statistics.interval.ms",
-            settings.statistics.as_millis().to_string(),
+            settings.statistics_interval.as_millis().to_string(),
         )
-        .create_with_context(Assignment::new(lag.follow()))
+        .create_with_context(Assignment::new(lag.new_client()))
         .context("creating the consumer")?;
     kafka.subscribe(&[&settings.topic]).context("subscribing")?;
     Ok(kafka)
 }
 
-/// Partitions that are resumed when this is dropped, also if the wait was given up half-way.
+/// Resumes the partitions when it is dropped, also if the wait itself is dropped half-way.
 struct Paused<'a> {
     source: &'a Source,
     partitions: Option<TopicPartitionList>,
@@ -203,7 +207,8 @@ struct Paused<'a> {
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
         let kafka = &self.source.kafka;
-        // One that was revoked meanwhile is not left paused either, for the day it comes back.
+        // Includes partitions that were revoked during the wait: otherwise they would still be
+        // paused when they are assigned again.
         let all = [self.partitions.take(), kafka.assignment().ok()];
         for partitions in all.into_iter().flatten() {
             let _ = kafka.resume(&partitions);

@@ -1,13 +1,14 @@
-//! The ledger's part of a service's reaper.
+//! The sweep of processed messages, for a service's reaper.
 
 use std::time::Duration;
 
 use service_kit::{Step, Swept, database, retention};
 use sqlx::PgPool;
 
-use crate::ledger;
+use crate::processed;
 
-/// For [`service_kit::Reaper::sweep`]: forgets messages that were processed too long ago.
+/// For [`service_kit::Reaper::sweep`]: deletes the ids of messages that were processed longer ago
+/// than the retention.
 pub fn sweep(
     pool: &PgPool,
     settings: &retention::Settings,
@@ -18,8 +19,8 @@ pub fn sweep(
         let pool = pool.clone();
         Box::pin(async move {
             let mut connection = database::acquire(&pool).await?;
-            let removed = ledger::reap(&mut connection, older_than).await?;
-            Ok(Swept::batch(removed, ledger::REAP_ROWS_MAX))
+            let removed = processed::reap(&mut connection, older_than).await?;
+            Ok(Swept::batch(removed, processed::REAP_ROWS_MAX))
         })
     }
 }

@@ -1,21 +1,22 @@
-//! How much waits to be published, and for how long.
+//! The backlog: how many rows wait to be published, and for how long.
 
 use service_kit::{Reading, database};
 use sqlx::{PgConnection, PgPool};
 use telemetry::metric;
 
-/// Rows are counted up to here: whether there are more makes no difference to anybody who looks.
+/// Rows are counted up to here. A larger figure would not change what an operator does.
 const ROWS_MAX: i64 = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backlog {
+    /// Unpublished rows, at most 100,000.
     pub rows: i64,
-    /// Age of the first row in the line; zero if there is none.
+    /// Age of the oldest unpublished row; zero if there is none.
     pub oldest_seconds: f64,
 }
 
-/// Asks the partial indexes over what is unpublished, so it costs what the backlog is long, not what
-/// the table is.
+/// Reads the partial indexes over unpublished rows: the cost depends on the length of the backlog,
+/// not on the size of the table.
 pub async fn backlog(connection: &mut PgConnection) -> sqlx::Result<Backlog> {
     sqlx::query_as!(
         Backlog,
@@ -31,7 +32,7 @@ pub async fn backlog(connection: &mut PgConnection) -> sqlx::Result<Backlog> {
     .await
 }
 
-/// For [`service_kit::Gauges::read`]. Every replica tells the same: it is one table.
+/// For [`service_kit::Gauges::read`]. All replicas read the same table and report the same figures.
 pub fn gauge(pool: &PgPool) -> impl Fn() -> Reading + Send + Sync + 'static {
     let pool = pool.clone();
     move || {

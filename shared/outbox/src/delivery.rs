@@ -1,4 +1,4 @@
-//! Rows on their way to the broker, in order, and what came of each.
+//! Delivers rows to the broker in order, and reports which ones it acknowledged.
 
 use std::collections::HashSet;
 use std::time::SystemTime;
@@ -12,20 +12,21 @@ use crate::kafka;
 use crate::settings::Settings;
 use crate::store::Row;
 
-/// Produces all rows in order and waits for the reports. Returns the ids to mark: delivered, and
-/// with no earlier event of the same order that was refused, which would have to come first.
+/// Produces all rows in order and waits for the delivery reports. Returns the ids to mark as
+/// published. A delivered row is left out if an earlier event of its order failed: that one has to
+/// come first.
 pub(crate) async fn deliver(
     producer: &FutureProducer,
     settings: &Settings,
     rows: &[Row],
 ) -> Vec<i64> {
-    let mut held_up: HashSet<Uuid> = HashSet::new();
-    let sent = send(producer, settings, rows, &mut held_up);
+    let mut blocked: HashSet<Uuid> = HashSet::new();
+    let sent = send(producer, settings, rows, &mut blocked);
     (settings.reached)("relay.produced");
     let mut delivered = Vec::with_capacity(rows.len());
     for (row, report, mut span) in sent {
         let error = match report.await {
-            Ok(Ok(_)) if held_up.contains(&row.subject) => continue,
+            Ok(Ok(_)) if blocked.contains(&row.subject) => continue,
             Ok(Ok(_)) => {
                 delivered.push(row.id);
                 let waited = (Utc::now() - row.created_at).to_std().unwrap_or_default();
@@ -35,24 +36,24 @@ pub(crate) async fn deliver(
             Ok(Err((error, _))) => error.to_string(),
             Err(_) => "the producer was closed".to_owned(),
         };
-        tracing::debug!(order_id = %row.subject, error, "an event was not delivered");
+        tracing::debug!(order_id = %row.subject, error, "event not delivered");
         span.fail(error);
-        held_up.insert(row.subject);
+        blocked.insert(row.subject);
     }
     delivered
 }
 
-/// Hands the rows over. Once one is refused, the later events of its order are not sent at all:
-/// they would overtake it, again with every try.
+/// Passes the rows to the producer. After a row that it rejects, later events of the same order are
+/// not sent at all: they would overtake it, again with every try.
 fn send<'a>(
     producer: &FutureProducer,
     settings: &Settings,
     rows: &'a [Row],
-    held_up: &mut HashSet<Uuid>,
+    blocked: &mut HashSet<Uuid>,
 ) -> Vec<(&'a Row, DeliveryFuture, Span)> {
     let mut sent = Vec::with_capacity(rows.len());
     for row in rows {
-        if held_up.contains(&row.subject) {
+        if blocked.contains(&row.subject) {
             continue;
         }
         let mut span = publish_span(row, &settings.topic);
@@ -61,17 +62,17 @@ fn send<'a>(
             Err(error) => {
                 tracing::error!(
                     order_id = %row.subject, event_id = %row.event_id, %error,
-                    "an event cannot be sent, and holds up the later ones of its order"
+                    "event cannot be sent and blocks later events of its order"
                 );
                 span.fail(error.to_string());
-                held_up.insert(row.subject);
+                blocked.insert(row.subject);
             }
         }
     }
     sent
 }
 
-/// Starts when the row was written, so that the time spent in the outbox is part of the trace.
+/// The span starts when the row was written, so the trace shows the time spent in the outbox.
 fn publish_span(row: &Row, topic: &str) -> Span {
     let written_at = SystemTime::from(row.created_at);
     let parent = row.traceparent.as_deref();

@@ -1,4 +1,4 @@
-//! Writing events, in the caller's transaction.
+//! Writes events to the outbox, in the caller's transaction.
 
 use events::Envelope;
 use sqlx::PgConnection;
@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use crate::SHARDS;
 
-/// Adds the events to the outbox in one statement. They are published once the transaction that
-/// `connection` is in has committed; wake the relay then.
+/// Adds the events to the outbox in one statement. They are published after the transaction of
+/// `connection` commits; wake the relay then.
 ///
 /// Events of one order must be written while its row is locked, so that their ids are in order.
 pub async fn enqueue(connection: &mut PgConnection, events: &[Envelope]) -> sqlx::Result<()> {
@@ -28,11 +28,8 @@ pub async fn enqueue(connection: &mut PgConnection, events: &[Envelope]) -> sqlx
         .map(|event| event.traceparent.as_deref())
         .collect();
     let payloads: Vec<&str> = events.iter().map(|event| event.payload.as_str()).collect();
-    sqlx::query!(
-        "insert into outbox
-            (event_id, event_type, source, subject, shard, correlation_id, traceparent, payload)
-         select * from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::smallint[],
-                              $6::text[], $7::text[], $8::text[])",
+    sqlx::query_file!(
+        "queries/enqueue.sql",
         &event_ids,
         &types as &[&str],
         &sources as &[&str],
@@ -47,8 +44,36 @@ pub async fn enqueue(connection: &mut PgConnection, events: &[Envelope]) -> sqlx
     Ok(())
 }
 
-/// The shard that an order's events belong to, for statements that write the outbox themselves.
+/// The columns that a writer of the outbox fills, in the order in which [`enqueue`] lists them.
+///
+/// A service that inserts events in a statement of its own must fill exactly these columns, and leave
+/// the others (`id`, `created_at`, `published_at`) to their defaults:
+///
+/// | column | content |
+/// |---|---|
+/// | `event_id` | [`Envelope::id`]: derived from the event, the same for every publication |
+/// | `event_type` | [`Envelope::event_type`] as text |
+/// | `source` | name of the service that announces the event |
+/// | `subject` | id of the order; becomes the Kafka key |
+/// | `shard` | [`shard_of`] the subject; decides which relay publishes the row |
+/// | `correlation_id` | correlation id of the request |
+/// | `traceparent` | W3C trace context of the request, or null |
+/// | `payload` | JSON as text |
+///
+/// Such a service keeps itself honest with a test that compares its column list with this one.
+pub const COLUMNS: [&str; 8] = [
+    "event_id",
+    "event_type",
+    "source",
+    "subject",
+    "shard",
+    "correlation_id",
+    "traceparent",
+    "payload",
+];
+
+/// The shard of an order's events, for statements that insert into the outbox themselves.
 pub fn shard_of(subject: Uuid) -> i16 {
-    // The remainder is below SHARDS, so the cast cannot lose anything.
+    // The remainder is below SHARDS, so the cast loses nothing.
     (subject.as_u128() % SHARDS as u128) as i16
 }

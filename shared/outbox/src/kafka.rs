@@ -1,4 +1,4 @@
-//! The producer, and how a row becomes a message.
+//! The Kafka producer, and the message format.
 
 use chrono::SecondsFormat;
 use events::header;
@@ -14,21 +14,21 @@ use crate::store::Row;
 pub(crate) fn producer(settings: &Settings) -> Result<FutureProducer, KafkaError> {
     ClientConfig::new()
         .set("bootstrap.servers", &settings.brokers)
-        // Keeps order and drops the broker-side duplicates of its own retries; off by default.
+        // Keeps the order, and the broker drops duplicates from retries. Off by default.
         .set("enable.idempotence", "true")
         .set("acks", "all")
-        // Past it the row is still safe, and is sent again.
+        // After this time-out the row is still in the outbox and is sent again.
         .set(
             "message.timeout.ms",
             settings.delivery_max.as_millis().to_string(),
         )
-        // Batches come from the table; waiting for more would only add latency.
+        // Batches come from the table; waiting for more messages would only add latency.
         .set("linger.ms", "0")
         .set("compression.type", "none")
         .create()
 }
 
-/// Hands the row over to the producer; the future resolves with the delivery report.
+/// Passes the row to the producer. The future resolves with the delivery report.
 pub(crate) fn send(
     producer: &FutureProducer,
     topic: &str,

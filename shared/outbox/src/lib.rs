@@ -15,8 +15,8 @@ mod shards;
 mod store;
 
 pub use backlog::{Backlog, backlog, gauge};
-pub use enqueue::{enqueue, shard_of};
-pub use relay::{Outcome, Relay, Wake};
+pub use enqueue::{COLUMNS, enqueue, shard_of};
+pub use relay::{Relay, StepOutcome, Wake};
 pub use republish::republish;
 pub use retention::{Maintained, Retention, maintain, sweep};
 pub use routes::routes;

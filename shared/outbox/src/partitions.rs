@@ -1,17 +1,17 @@
-//! The partitions of the outbox. Their names come from the catalog or from a time, so the statements
-//! that are put together here have nothing foreign in them.
+//! Store functions for the partitions of the outbox. Partition names come from the catalog or from a
+//! timestamp, never from input, so the statements built here are safe.
 
 use chrono::{DateTime, Utc};
 use sqlx::{AssertSqlSafe, PgConnection};
 
-/// A partition, and the end of the time that it covers; none for the default partition.
+/// A partition, and the end of the time range that it covers; `None` for the default partition.
 pub(crate) struct Partition {
-    /// Quoted where it has to be.
+    /// Quoted where necessary.
     pub(crate) name: String,
     pub(crate) until: Option<DateTime<Utc>>,
 }
 
-/// All partitions of the outbox, the oldest first.
+/// All partitions of the outbox, oldest first.
 pub(crate) async fn list(connection: &mut PgConnection) -> sqlx::Result<Vec<Partition>> {
     sqlx::query_as!(
         Partition,
@@ -26,14 +26,14 @@ pub(crate) async fn list(connection: &mut PgConnection) -> sqlx::Result<Vec<Part
     .await
 }
 
-/// Adds the partition of a time to the table, which has to be locked: a writer that does not know of it
-/// yet would bring its row to the default partition, and be refused there.
+/// Adds the partition of a time range. The caller must hold the table lock: a writer that does not
+/// know the partition yet would route its row to the default partition, and the insert would fail.
 pub(crate) async fn add(
     connection: &mut PgConnection,
     from: DateTime<Utc>,
     until: DateTime<Utc>,
 ) -> sqlx::Result<()> {
-    // By its end, which is a whole second and no other partition's.
+    // The end is a whole second, and no two partitions share it.
     let name = format!("outbox_until_{}", until.format("%Y%m%dt%H%M%S"));
     let (from, until) = (from.to_rfc3339(), until.to_rfc3339());
     let statements = format!(
@@ -48,7 +48,7 @@ pub(crate) async fn add(
     Ok(())
 }
 
-/// Whether anything in the partition is still to be published.
+/// Whether the partition contains unpublished rows.
 pub(crate) async fn has_unpublished(
     connection: &mut PgConnection,
     name: &str,
@@ -59,8 +59,8 @@ pub(crate) async fn has_unpublished(
         .await
 }
 
-/// Keeps everybody away from the table until the transaction ends; for an instant, to put a
-/// partition in or take one out.
+/// Locks out all other sessions until the transaction ends. Used briefly, to attach or drop a
+/// partition.
 pub(crate) async fn lock_table(connection: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::query!("lock table only outbox in access exclusive mode")
         .execute(connection)
@@ -68,7 +68,7 @@ pub(crate) async fn lock_table(connection: &mut PgConnection) -> sqlx::Result<()
     Ok(())
 }
 
-/// Keeps partitions from being taken out until the transaction ends.
+/// Prevents partitions from being dropped until the transaction ends.
 pub(crate) async fn keep_all(connection: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::query!("lock table only outbox in access share mode")
         .execute(connection)
@@ -83,8 +83,8 @@ pub(crate) async fn drop(connection: &mut PgConnection, name: &str) -> sqlx::Res
     Ok(())
 }
 
-/// Deletes old published rows that landed in the default partition; at most `rows_max`. It has no
-/// index for this, because it is empty unless nobody made partitions for a while.
+/// Deletes old published rows from the default partition, at most `rows_max`. There is no index for
+/// this, because that partition is empty unless maintenance did not run for a while.
 pub(crate) async fn reap_default(
     connection: &mut PgConnection,
     older_than: DateTime<Utc>,
@@ -103,7 +103,7 @@ pub(crate) async fn reap_default(
     Ok(deleted.rows_affected())
 }
 
-/// How many pages the partition has.
+/// Number of pages of the partition.
 pub(crate) async fn pages(connection: &mut PgConnection, name: &str) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select pg_relation_size($1::text::regclass) / current_setting('block_size')::bigint
@@ -114,8 +114,8 @@ pub(crate) async fn pages(connection: &mut PgConnection, name: &str) -> sqlx::Re
     .await
 }
 
-/// Marks the published rows of some pages as unpublished again; returns how many. By pages, because
-/// that bounds a statement without an index over all rows.
+/// Marks the published rows of some pages as unpublished; returns how many. A range of pages limits
+/// the statement without an index over all rows.
 pub(crate) async fn unmark(
     connection: &mut PgConnection,
     name: &str,

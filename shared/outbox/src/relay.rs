@@ -18,6 +18,15 @@ use crate::settings::Settings;
 use crate::store::Row;
 use crate::{kafka, store};
 
+/// Publishes the outbox of one service. Every replica runs one.
+pub struct Relay {
+    settings: Settings,
+    database: PgConnectOptions,
+    wake: Wake,
+    producer: FutureProducer,
+    session: Option<Session>,
+}
+
 /// Wakes the relay of this process. Cheap to clone; call it after a commit that wrote events.
 #[derive(Clone, Debug, Default)]
 pub struct Wake(Arc<Notify>);
@@ -30,32 +39,27 @@ impl Wake {
 
 /// What one step of the relay did.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Nothing to publish in the shards it owns.
+pub enum StepOutcome {
+    /// The relay's shards contain nothing to publish.
     Idle,
-    /// So many rows were acknowledged and marked.
+    /// This many rows were acknowledged and marked; none failed.
     Published(usize),
-    /// Some were not acknowledged: they stay unpublished and are sent again.
-    Refused { published: usize, refused: usize },
+    /// Some rows were not acknowledged. They stay unpublished and are sent again.
+    Undelivered {
+        published: usize,
+        undelivered: usize,
+    },
 }
 
-pub struct Relay {
-    settings: Settings,
-    database: PgConnectOptions,
-    wake: Wake,
-    producer: FutureProducer,
-    session: Option<Session>,
-}
-
-/// Pause after a step that failed, so that an outage is not a busy loop.
+/// Pause after a failed step, so that an outage does not become a busy loop.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
-/// How long a step may go on after shutdown began, so that what the broker has is also marked.
+/// How long a step may continue after shutdown begins, so that acknowledged rows are also marked.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Relay {
-    /// Takes connection options, not a pool: shard locks live in one session of its own.
+    /// Takes connection options instead of a pool: the shard locks need their own session.
     pub fn new(settings: Settings, database: PgConnectOptions, wake: Wake) -> anyhow::Result<Self> {
-        let database = session::options(database, settings.silence_max);
+        let database = session::options(database, settings.session_idle_max);
         let producer = kafka::producer(&settings).context("creating the producer")?;
         Ok(Self {
             settings,
@@ -66,38 +70,35 @@ impl Relay {
         })
     }
 
-    /// Publishes until shutdown. Errors are logged and waited out: rows are safe in their table.
+    /// Publishes until shutdown. Errors are logged and retried: the rows are safe in their table.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut batches = min_interval(self.settings.min_interval);
         while !shutdown.is_cancelled() {
             batches.tick().await;
-            let Some(step) = finish(self.try_publish_batch(), &shutdown).await else {
+            let Some(step) = finish(self.step(), &shutdown).await else {
                 break;
             };
             let pause = match step {
-                Ok(Outcome::Published(_)) => continue,
-                Ok(Outcome::Idle) => {
-                    // Never so long that the database takes it for dead.
-                    let pause = self.settings.poll.min(self.settings.silence_max / 3);
-                    tokio::select! {
-                        () = self.wake.0.notified() => {}
-                        () = tokio::time::sleep(pause) => {}
-                        () = shutdown.cancelled() => {}
-                    }
+                Ok(StepOutcome::Published(_)) => continue,
+                Ok(StepOutcome::Idle) => {
+                    self.sleep_until_woken(&shutdown).await;
                     continue;
                 }
-                Ok(Outcome::Refused { published, refused }) => {
-                    tracing::warn!(published, refused, "events not delivered, trying again");
+                Ok(StepOutcome::Undelivered {
+                    published,
+                    undelivered,
+                }) => {
+                    tracing::warn!(published, undelivered, "events not delivered, retrying");
                     // Long enough for another relay to take the shards that were given up.
-                    FAILURE_PAUSE.max(2 * self.settings.rebalance)
+                    FAILURE_PAUSE.max(2 * self.settings.rebalance_interval)
                 }
                 Err(error) => {
                     let error = format!("{error:#}");
-                    tracing::warn!(error, "publishing failed, trying again");
+                    tracing::warn!(error, "publishing failed, retrying");
                     FAILURE_PAUSE
                 }
             };
-            // Nobody wakes it from this pause: every commit would, and make the outage worse.
+            // A wake does not end this pause: every commit would, and make the outage worse.
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = shutdown.cancelled() => {}
@@ -106,36 +107,42 @@ impl Relay {
         Ok(())
     }
 
-    /// One step: at most one batch of this relay's shards. If it comes to nothing the shards are
-    /// given up, for whoever may be better placed.
-    pub async fn try_publish_batch(&mut self) -> anyhow::Result<Outcome> {
+    /// One step: at most one batch of this relay's shards. If it publishes nothing because of a
+    /// failure, the relay gives its shards up: another relay may be able to reach the broker.
+    pub async fn step(&mut self) -> anyhow::Result<StepOutcome> {
         let outcome = self.publish_batch().await;
-        if matches!(outcome, Err(_) | Ok(Outcome::Refused { published: 0, .. })) {
+        let is_failure = matches!(
+            outcome,
+            Err(_) | Ok(StepOutcome::Undelivered { published: 0, .. })
+        );
+        if is_failure {
             self.session = None;
         }
         outcome
     }
 
-    async fn publish_batch(&mut self) -> anyhow::Result<Outcome> {
-        self.replace_dead_producer()?;
+    async fn publish_batch(&mut self) -> anyhow::Result<StepOutcome> {
+        self.replace_failed_producer()?;
         let Settings {
-            batch_max,
-            rebalance,
+            batch_rows_max,
+            rebalance_interval,
             reached,
             ..
         } = self.settings;
-        let session = session::open(&mut self.session, &self.database, rebalance).await?;
+        let session = session::open(&mut self.session, &self.database, rebalance_interval).await?;
         let rows = bounded(async {
-            store::unpublished(&mut session.connection, &session.shards, batch_max.into())
+            let rows_max = batch_rows_max.into();
+            store::unpublished(&mut session.connection, &session.shards, rows_max)
                 .await
                 .context("reading the outbox")
         })
         .await?;
         if rows.is_empty() {
-            return Ok(Outcome::Idle);
+            return Ok(StepOutcome::Idle);
         }
         reached("relay.claimed");
-        let delivered = deliver_alive(&self.producer, &self.settings, session, &rows).await?;
+        let delivered =
+            deliver_with_live_session(&self.producer, &self.settings, session, &rows).await?;
         reached("relay.acknowledged");
         if !delivered.is_empty() {
             bounded(async {
@@ -145,29 +152,42 @@ impl Relay {
             })
             .await?;
         }
-        reached("relay.marked");
-        count(&rows, &delivered);
+        count_published(&rows, &delivered);
         metrics::histogram!(metric::OUTBOX_BATCH_SIZE).record(rows.len() as f64);
-        let (published, refused) = (delivered.len(), rows.len() - delivered.len());
-        Ok(match refused {
-            0 => Outcome::Published(published),
-            _ => Outcome::Refused { published, refused },
+        let (published, undelivered) = (delivered.len(), rows.len() - delivered.len());
+        Ok(match undelivered {
+            0 => StepOutcome::Published(published),
+            _ => StepOutcome::Undelivered {
+                published,
+                undelivered,
+            },
         })
     }
 
-    /// An idempotent producer that met a fatal error (a broker that lost its data, say) refuses all
-    /// further work; a new one starts a new sequence.
-    fn replace_dead_producer(&mut self) -> anyhow::Result<()> {
+    /// An idempotent producer that met a fatal error, such as a broker that lost its data, rejects all
+    /// further work. A new producer starts a new sequence.
+    fn replace_failed_producer(&mut self) -> anyhow::Result<()> {
         if let Some((code, reason)) = self.producer.client().fatal_error() {
-            tracing::warn!(?code, reason, "replacing a producer that cannot go on");
+            tracing::warn!(?code, reason, "producer failed, replacing it");
             self.producer = kafka::producer(&self.settings)?;
         }
         Ok(())
     }
+
+    async fn sleep_until_woken(&self, shutdown: &CancellationToken) {
+        // Shorter than the idle limit, or Postgres would end the session of an idle relay.
+        let idle_max = self.settings.session_idle_max;
+        let pause = self.settings.poll_interval.min(idle_max / 3);
+        tokio::select! {
+            () = self.wake.0.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+            () = shutdown.cancelled() => {}
+        }
+    }
 }
 
-/// Tells the metrics what was published, by type: what the services announced.
-fn count(rows: &[Row], delivered: &[i64]) {
+/// Counts published events by type.
+fn count_published(rows: &[Row], delivered: &[i64]) {
     let delivered: HashSet<i64> = delivered.iter().copied().collect();
     let mut events = BTreeMap::<&str, u64>::new();
     for row in rows.iter().filter(|row| delivered.contains(&row.id)) {
@@ -179,8 +199,8 @@ fn count(rows: &[Row], delivered: &[i64]) {
     }
 }
 
-/// Waits for the broker without falling silent towards the database, however long it takes.
-async fn deliver_alive(
+/// Delivers the rows, and keeps the database session alive however long the broker takes.
+async fn deliver_with_live_session(
     producer: &FutureProducer,
     settings: &Settings,
     session: &mut Session,
@@ -191,13 +211,13 @@ async fn deliver_alive(
     loop {
         tokio::select! {
             delivered = &mut delivery => return Ok(delivered),
-            () = tokio::time::sleep(settings.silence_max / 3) => session.beat().await?,
+            () = tokio::time::sleep(settings.session_idle_max / 3) => session.keep_alive().await?,
         }
     }
 }
 
-/// The outcome of the step, which is given a little time to finish once shutdown has begun. Rows
-/// of a step that does not make it stay unpublished, and are sent again by whoever comes next.
+/// Runs the step, with a little time to finish once shutdown begins. Rows of a step that does not
+/// finish stay unpublished, and the next relay sends them again.
 async fn finish<T>(step: impl Future<Output = T>, shutdown: &CancellationToken) -> Option<T> {
     tokio::pin!(step);
     tokio::select! {

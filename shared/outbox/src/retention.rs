@@ -1,4 +1,4 @@
-//! Partitions ahead, and old ones gone: what a service does now and then for its outbox.
+//! Maintenance of the outbox: creates partitions ahead of time and drops old ones.
 
 use std::time::Duration;
 
@@ -10,33 +10,36 @@ use sqlx::{Connection as _, PgConnection, PgPool, Postgres, Transaction};
 use crate::partitions::{self, Partition};
 use crate::shards::{LOCK_CLASS, MAINTENANCE};
 
-/// Partitions that are made ahead of the present one.
-const AHEAD: i32 = 2;
-/// Longest wait for a lock, as everybody who writes events waits behind it. What is not got is tried
-/// again with the next round.
+/// Number of partitions created ahead of the current one.
+const PARTITIONS_AHEAD: i32 = 2;
+/// Longest wait for the table lock, because all writers of events wait behind it. If the lock is not
+/// available, the next round tries again.
 const LOCK_TIMEOUT_MS: u32 = 100;
-/// Most rows deleted from the default partition at a time.
+/// Most rows deleted from the default partition in one round.
 const DEFAULT_ROWS_MAX: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
     /// How long published events are kept.
     pub window: Duration,
-    /// How much time one partition covers; whole seconds.
-    pub partition: Duration,
+    /// Time range that one partition covers; whole seconds.
+    pub partition_width: Duration,
 }
 
-/// What one round did.
+/// What one round of maintenance did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Maintained {
+    /// Partitions created.
     pub created: u64,
+    /// Partitions dropped.
     pub dropped: u64,
     /// Rows deleted from the default partition.
     pub deleted: u64,
 }
 
-/// One round: makes partitions ahead, drops those that are past the window and wholly published, and
-/// clears the default partition of the same. One replica at a time; others do nothing meanwhile.
+/// One round: creates partitions ahead of time, drops those that are past the window and fully
+/// published, and deletes such rows from the default partition. One replica at a time: a concurrent
+/// call on another replica does nothing.
 pub async fn maintain(pool: &PgPool, retention: Retention) -> anyhow::Result<Maintained> {
     let mut maintained = Maintained::default();
     let mut connection = database::acquire(pool)
@@ -47,14 +50,14 @@ pub async fn maintain(pool: &PgPool, retention: Retention) -> anyhow::Result<Mai
     };
     let existing = partitions::list(&mut tx)
         .await
-        .context("listing the outbox's partitions")?;
+        .context("listing the outbox partitions")?;
     let limit = now - TimeDelta::from_std(retention.window).unwrap_or(TimeDelta::MAX);
     maintained.deleted = partitions::reap_default(&mut tx, limit, DEFAULT_ROWS_MAX)
         .await
         .context("clearing the default partition")?;
     tx.commit().await?;
     let last = existing.iter().filter_map(|it| it.until).max();
-    for (from, until) in missing(now, last, retention.partition) {
+    for (from, until) in missing(now, last, retention.partition_width) {
         if add(&mut connection, from, until).await? {
             maintained.created += 1;
         }
@@ -76,22 +79,22 @@ pub fn sweep(
     let pool = pool.clone();
     let retention = Retention {
         window: Duration::from_secs(settings.outbox_retention_seconds),
-        partition: Duration::from_secs(settings.outbox_partition_seconds),
+        partition_width: Duration::from_secs(settings.outbox_partition_seconds),
     };
     move || {
         let pool = pool.clone();
         Box::pin(async move {
             let maintained = maintain(&pool, retention).await?;
             if maintained.created + maintained.dropped > 0 {
-                tracing::info!(?maintained, "the outbox's partitions have changed");
+                tracing::info!(?maintained, "outbox partitions changed");
             }
             Ok(Swept::batch(maintained.deleted, DEFAULT_ROWS_MAX))
         })
     }
 }
 
-/// A transaction that may change partitions, and the database's time; `None` while somebody else's
-/// may.
+/// Begins a transaction that may change partitions, and returns it with the database's time. `None`
+/// while another replica holds the maintenance lock.
 async fn begin(
     connection: &mut PgConnection,
 ) -> anyhow::Result<Option<(Transaction<'_, Postgres>, DateTime<Utc>)>> {
@@ -112,8 +115,8 @@ async fn begin(
     Ok(Some((tx, row.now)))
 }
 
-/// False if it has to wait: somebody is busy with the table, or rows of that time are in the default
-/// partition, where they stay.
+/// Adds a partition. Returns false if that is not possible now: another session holds the table, or
+/// the default partition contains rows of that time range, where they stay.
 async fn add(
     connection: &mut PgConnection,
     from: DateTime<Utc>,
@@ -133,14 +136,15 @@ async fn add(
         .context("adding a partition to the outbox")
 }
 
-/// False if anything in it is unpublished, or if somebody is busy with the table.
+/// Drops a partition. Returns false if it has unpublished rows or another session holds the table.
 async fn remove(connection: &mut PgConnection, partition: &Partition) -> anyhow::Result<bool> {
     let Some((mut tx, _)) = begin(connection).await? else {
         return Ok(false);
     };
     let name = &partition.name;
     let removed = async {
-        // Asked twice, so that nobody is locked out for nothing; only the second time counts.
+        // The first check avoids a lock that would be useless. Only the second one, under the lock,
+        // counts.
         if partitions::has_unpublished(&mut tx, name).await? {
             return Ok(false);
         }
@@ -157,8 +161,8 @@ async fn remove(connection: &mut PgConnection, partition: &Partition) -> anyhow:
         .with_context(|| format!("dropping the partition {name}"))
 }
 
-/// Commits what was done. What could not be done now is rolled back at once, not when the connection
-/// is used next: its locks are in everybody's way.
+/// Commits, or rolls back if nothing was done. The rollback is immediate and does not wait for the next
+/// use of the connection: the locks block all writers.
 async fn end(tx: Transaction<'_, Postgres>, done: sqlx::Result<bool>) -> sqlx::Result<bool> {
     match done {
         Ok(true) => tx.commit().await.map(|()| true),
@@ -173,8 +177,8 @@ async fn end(tx: Transaction<'_, Postgres>, done: sqlx::Result<bool>) -> sqlx::R
     }
 }
 
-/// The partitions to make: from the present, or from where the last one ends, up to a few ahead.
-/// They begin and end at whole multiples of their width.
+/// The partitions to create: from the current time, or from the end of the last one, up to
+/// [`PARTITIONS_AHEAD`]. They begin and end at multiples of their width.
 fn missing(
     now: DateTime<Utc>,
     last: Option<DateTime<Utc>>,
@@ -186,7 +190,7 @@ fn missing(
         DateTime::from_timestamp(seconds, 0).unwrap_or(time)
     };
     let width = TimeDelta::seconds(width_seconds);
-    let end = begin_of(now) + width * (1 + AHEAD);
+    let end = begin_of(now) + width * (1 + PARTITIONS_AHEAD);
     let mut from = begin_of(now).max(last.unwrap_or(DateTime::UNIX_EPOCH));
     let mut missing = Vec::new();
     while from < end {
@@ -221,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_present_and_two_ahead_are_made_once() {
+    fn current_and_two_future_partitions_are_created_once() {
         let width = Duration::from_secs(10);
         let made = missing(at(1_007), None, width);
         let expected = [(1_000, 1_010), (1_010, 1_020), (1_020, 1_030)];
@@ -232,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn another_width_goes_on_where_the_last_partition_ends() {
+    fn changed_width_continues_at_the_end_of_the_last() {
         let made = missing(at(1_007), Some(at(1_015)), Duration::from_secs(20));
         assert_eq!(
             seconds(&made),

@@ -1,4 +1,4 @@
-//! What an operator can ask of the outbox, over HTTP.
+//! Operator routes of the outbox.
 
 use std::time::Duration;
 
@@ -15,43 +15,44 @@ use sqlx::PgPool;
 
 use crate::{Wake, republish};
 
-/// Longest time that marking rows may take, however many there are: below what the lab waits.
+/// Longest time for marking rows, however many there are. Shorter than the time-out of the
+/// operator's command, so that the command sees the error.
 const REPUBLISH_TIMEOUT: Duration = Duration::from_secs(300);
-/// How soon to ask again when the database is away.
+/// When to retry if the database is unreachable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Request {
-    since: DateTime<Utc>,
-}
-
-#[derive(Serialize)]
-struct Answer {
-    republished: u64,
-}
-
-/// `POST /admin/outbox/republish`, to be merged into a service's own routes.
+/// `POST /admin/outbox/republish`, to be merged into a service's routes.
 pub fn routes(pool: PgPool, wake: Wake) -> Router {
     Router::new()
         .route("/admin/outbox/republish", post(handle))
         .with_state((pool, wake))
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RepublishRequest {
+    since: DateTime<Utc>,
+}
+
+#[derive(Serialize)]
+struct RepublishResponse {
+    republished: u64,
+}
+
 async fn handle(
     State((pool, wake)): State<(PgPool, Wake)>,
-    request: Result<Json<Request>, JsonRejection>,
-) -> Result<Json<Answer>, Problem> {
-    let Json(Request { since }) = request.map_err(|error| {
+    request: Result<Json<RepublishRequest>, JsonRejection>,
+) -> Result<Json<RepublishResponse>, Problem> {
+    let Json(RepublishRequest { since }) = request.map_err(|error| {
         Problem::new(StatusCode::BAD_REQUEST, "invalid_body", error.body_text())
     })?;
     let republished = tokio::time::timeout(REPUBLISH_TIMEOUT, republish(&pool, since)).await;
-    let republished = republished.unwrap_or_else(|_| Err(anyhow!("it took too long")));
+    let republished = republished.unwrap_or_else(|_| Err(anyhow!("marking rows timed out")));
     let republished = republished.map_err(|error| {
         let error = format!("{error:#}");
-        tracing::warn!(error, "republishing failed, nothing was changed");
+        tracing::warn!(error, "republication failed, nothing changed");
         Problem::unavailable(RETRY_AFTER)
     })?;
     wake.wake();
-    Ok(Json(Answer { republished }))
+    Ok(Json(RepublishResponse { republished }))
 }

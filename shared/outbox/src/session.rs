@@ -1,4 +1,4 @@
-//! The relay's database session: it holds the shard locks, and both end together.
+//! The relay's database session. It holds the shard locks; both end together.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
 use crate::shards;
 
-/// Longest wait for the database, so that one that is cut off is an error and not a standstill.
+/// Longest wait for the database. It turns a database that stopped answering into an error.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(crate) struct Session {
@@ -17,13 +17,11 @@ pub(crate) struct Session {
     balanced_at: Instant,
 }
 
-/// Makes Postgres end a session whose relay has gone silent, and so free its shards: a paused
-/// process by `idle_session_timeout`, a machine that vanished without a word by the keepalives,
-/// which are two hours by default.
+/// Makes Postgres end the session of a dead relay, which frees its shards. `idle_session_timeout`
+/// covers a paused process. Keepalives cover a machine that disappeared; their default is two hours.
 ///
-/// And pins its plans: rows come out of each partition's small index in the order of their ids. A plan
-/// that was made while there were few might gather and sort all that is unpublished, and would do so
-/// for every batch of a backlog.
+/// Also pins the plans: each partition's small index returns rows in the order of their ids. A plan
+/// made for few rows might collect and sort all unpublished rows, again for every batch of a backlog.
 pub(crate) fn options(database: PgConnectOptions, idle_max: Duration) -> PgConnectOptions {
     let idle_max_ms = idle_max.as_millis().to_string();
     database.options([
@@ -37,43 +35,45 @@ pub(crate) fn options(database: PgConnectOptions, idle_max: Duration) -> PgConne
     ])
 }
 
-/// The open session, made anew after an error, with its shards looked over now and then.
+/// Returns the open session, or connects after an error. Rebalances the shards when that is due.
 pub(crate) async fn open<'a>(
     session: &'a mut Option<Session>,
     database: &PgConnectOptions,
-    rebalance: Duration,
+    rebalance_interval: Duration,
 ) -> anyhow::Result<&'a mut Session> {
     let open = match session.take() {
-        Some(open) if open.balanced_at.elapsed() < rebalance => return Ok(session.insert(open)),
+        Some(open) if open.balanced_at.elapsed() < rebalance_interval => {
+            return Ok(session.insert(open));
+        }
         Some(open) => open,
         None => bounded(connect(database)).await?,
     };
-    // Taken out meanwhile: if this fails or is given up, the session and its locks go with it.
+    // The session is out of its slot here: if this fails or is dropped, session and locks end.
     let open = bounded(balance(open)).await?;
     Ok(session.insert(open))
 }
 
 impl Session {
-    /// Shows Postgres that the relay lives, while it waits for the broker.
-    pub(crate) async fn beat(&mut self) -> anyhow::Result<()> {
+    /// Keeps the session alive while the relay waits for the broker.
+    pub(crate) async fn keep_alive(&mut self) -> anyhow::Result<()> {
         bounded(async { Ok(self.connection.ping().await?) })
             .await
             .context("keeping the session alive")
     }
 }
 
-/// Fails what takes longer than [`DATABASE_TIMEOUT`].
+/// Fails after [`DATABASE_TIMEOUT`].
 pub(crate) async fn bounded<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::time::timeout(DATABASE_TIMEOUT, work)
         .await
-        .context("the database does not answer")?
+        .context("the database does not respond")?
 }
 
 async fn connect(database: &PgConnectOptions) -> anyhow::Result<Session> {
     let mut connection = database.connect().await.context("connecting the relay")?;
     shards::join(&mut connection)
         .await
-        .context("announcing the relay")?;
+        .context("registering the relay")?;
     Ok(Session {
         connection,
         shards: Vec::new(),
@@ -84,7 +84,7 @@ async fn connect(database: &PgConnectOptions) -> anyhow::Result<Session> {
 async fn balance(mut session: Session) -> anyhow::Result<Session> {
     session.shards = shards::rebalance(&mut session.connection, session.shards)
         .await
-        .context("looking for shards to publish")?;
+        .context("rebalancing shards")?;
     session.balanced_at = Instant::now();
     Ok(session)
 }

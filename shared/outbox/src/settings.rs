@@ -1,4 +1,4 @@
-//! What a relay can be told.
+//! Settings of a relay.
 
 use std::time::Duration;
 
@@ -7,21 +7,23 @@ pub struct Settings {
     pub brokers: String,
     pub topic: String,
     /// Most rows read, produced and marked together.
-    pub batch_max: u16,
-    /// Least time from the start of one batch to the next. Under load batches grow and cost less per
-    /// row; a row that comes when the relay is idle does not wait.
+    pub batch_rows_max: u16,
+    /// Shortest time from the start of one batch to the start of the next. Under load batches grow
+    /// and cost less per row. A row that is written while the relay is idle does not wait.
     pub min_interval: Duration,
-    /// How long it sleeps without being woken; finds rows of a replica that died.
-    pub poll: Duration,
-    /// How often it looks for shards to take or to give up.
-    pub rebalance: Duration,
-    /// How long the broker may take to acknowledge before the rows are given back: another relay
-    /// may be able to reach it.
+    /// How long an idle relay sleeps if nothing wakes it. This poll finds the rows of a replica that
+    /// died.
+    pub poll_interval: Duration,
+    /// How often the relay takes free shards, or gives up those above its share.
+    pub rebalance_interval: Duration,
+    /// How long the broker may take to acknowledge a batch. After that the relay gives its shards
+    /// up: another relay may be able to reach the broker.
     pub delivery_max: Duration,
-    /// How long it may be silent towards the database before it loses its shards: when it is
-    /// paused, or its machine is gone.
-    pub silence_max: Duration,
-    /// Told the name of each place between two durable steps that is passed: for fault injection.
+    /// How long the relay may send nothing to the database before Postgres ends its session and
+    /// frees its shards. Covers a paused process and a machine that disappeared.
+    pub session_idle_max: Duration,
+    /// Called with the name of each crash point (a place between two durable steps) when the relay
+    /// reaches it. Tests inject faults here. The default does nothing.
     pub reached: fn(&'static str),
 }
 
@@ -30,12 +32,12 @@ impl Settings {
         Self {
             brokers: brokers.into(),
             topic: topic.into(),
-            batch_max: 500,
+            batch_rows_max: 500,
             min_interval: Duration::from_millis(10),
-            poll: Duration::from_millis(250),
-            rebalance: Duration::from_secs(1),
+            poll_interval: Duration::from_millis(250),
+            rebalance_interval: Duration::from_secs(1),
             delivery_max: Duration::from_secs(30),
-            silence_max: Duration::from_secs(30),
+            session_idle_max: Duration::from_secs(30),
             reached: |_| {},
         }
     }

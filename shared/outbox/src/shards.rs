@@ -1,24 +1,24 @@
-//! Who publishes what: each shard belongs to the relay that holds its advisory lock.
+//! Assigns shards to relays: a shard belongs to the relay that holds its advisory lock.
 //!
-//! Locks belong to a database session, so a relay that dies gives its shards up without anybody
-//! noticing it first. Relays that are present share the shards evenly.
+//! The locks belong to a database session, so a relay that dies frees its shards without any failure
+//! detection. Connected relays share the shards evenly.
 
 use sqlx::PgConnection;
 
-/// Number of shards: the most relays of one service that can publish side by side.
+/// Number of shards, which is also the most relays of one service that can publish in parallel.
 pub const SHARDS: i16 = 16;
 
-/// First half of every lock's name; `"outb"` in ASCII, to stay clear of other users.
+/// First half of each lock id: `"outb"` in ASCII, to avoid collisions with other lock users.
 pub(crate) const LOCK_CLASS: i32 = 0x6f75_7462;
-/// Second half of the shared lock that every relay holds to be counted.
+/// Second half of the id of the shared lock that every relay holds to be counted.
 const PRESENCE: i32 = 1_000;
-/// Second half of the lock of whoever changes the table's partitions.
+/// Second half of the id of the lock that a partition change holds.
 pub(crate) const MAINTENANCE: i32 = 1_001;
 
-/// Longest wait for a relay's session to be gone.
+/// Longest wait for the end of one relay's session.
 const END_TIMEOUT_MS: i64 = 5_000;
 
-/// Says "I am here", once per session, so that [`rebalance`] can count the relays.
+/// Registers the relay, once per session, so that [`rebalance`] can count the relays.
 pub(crate) async fn join(connection: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::query_scalar!(
         "select pg_advisory_lock_shared($1, $2)",
@@ -30,8 +30,8 @@ pub(crate) async fn join(connection: &mut PgConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Takes free shards up to this relay's fair share, gives up what is above it, and returns what it
-/// now owns. Only between batches: an event in flight must not change hands.
+/// Takes free shards up to this relay's fair share, gives up those above it, and returns the shards
+/// it owns now. Only between batches: an event in flight must not change its owner.
 pub(crate) async fn rebalance(
     connection: &mut PgConnection,
     mut owned: Vec<i16>,
@@ -62,7 +62,7 @@ pub(crate) async fn rebalance(
     Ok(owned)
 }
 
-/// Ends the sessions of all relays, and returns once they are gone. Relays open new ones.
+/// Ends the sessions of all relays, and returns once they have ended. Relays open new ones.
 pub(crate) async fn end_relays(connection: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::query!(
         "select pg_terminate_backend(pid, $3) from (
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_number_of_relays_covers_all_shards() {
+    fn every_number_of_relays_covers_all_shards() {
         for relays in 1..=40 {
             let covered = fair_share(relays) * usize::try_from(relays).unwrap();
             assert!(covered >= SHARDS as usize, "{relays} relays");

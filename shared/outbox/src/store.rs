@@ -1,4 +1,4 @@
-//! The relay's side of the table.
+//! Store functions of the relay.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
@@ -17,11 +17,12 @@ pub(crate) struct Row {
     pub(crate) created_at: DateTime<Utc>,
 }
 
-/// The oldest rows of these shards that nobody has marked, late committers included: no cursor.
+/// The oldest unpublished rows of these shards. There is no cursor over ids, so rows of transactions
+/// that commit late are found too.
 pub(crate) async fn unpublished(
     connection: &mut PgConnection,
     shards: &[i16],
-    batch_max: i64,
+    rows_max: i64,
 ) -> sqlx::Result<Vec<Row>> {
     sqlx::query_as!(
         Row,
@@ -32,13 +33,13 @@ pub(crate) async fn unpublished(
          order by id
          limit $2",
         shards,
-        batch_max
+        rows_max
     )
     .fetch_all(connection)
     .await
 }
 
-/// Marks rows of a batch. Their age says which partitions they are in, so that no other is looked at.
+/// Marks rows of a batch as published. Their creation times limit the update to the right partitions.
 pub(crate) async fn mark_published(
     connection: &mut PgConnection,
     ids: &[i64],

@@ -18,6 +18,7 @@ mod lost_answers;
 mod one_commit;
 mod openapi;
 mod outage;
+mod outbox_columns;
 mod paying_again;
 mod problems;
 mod put;

@@ -236,7 +236,7 @@ async fn start_on(harness: &Harness, database_url: &str) -> (Caller, DropGuard) 
 async fn park(harness: &Harness) -> i64 {
     let park = "insert into parked_messages
                     (consumer_group, identity, header_names, header_values, kafka_partition,
-                     kafka_offset, culprit, cause, tries)
+                     kafka_offset, failed, cause, tries)
                 values ('payment', $1, '{}', '{}', 0, 0, true, 'unreadable', 1) returning id";
     let parked = sqlx::query_scalar(park).bind(Uuid::new_v4());
     parked.fetch_one(&harness.pool).await.unwrap()

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use inbox::ledger::{REAP_ROWS_MAX, reap};
+use inbox::processed::{REAP_ROWS_MAX, reap};
 
 use crate::harness::Harness;
 
@@ -20,7 +20,7 @@ async fn fill(harness: &Harness, rows: i64, age_seconds: f64) {
 }
 
 #[tokio::test]
-async fn the_ledger_forgets_what_is_past_its_window_batch_by_batch_and_nothing_else() {
+async fn reap_deletes_only_old_rows_in_bounded_batches() {
     let harness = Harness::create().await;
     fill(&harness, 2 * REAP_ROWS_MAX + 7, 3_601.0).await;
     fill(&harness, 10, 3_000.0).await;
@@ -29,11 +29,11 @@ async fn the_ledger_forgets_what_is_past_its_window_batch_by_batch_and_nothing_e
     for expected in [batch, batch, 7, 0] {
         assert_eq!(reap(&mut connection, WINDOW).await.unwrap(), expected);
     }
-    assert_eq!(harness.ledger_count().await, 10);
+    assert_eq!(harness.processed_count().await, 10);
 }
 
 #[tokio::test]
-async fn a_batch_is_found_by_the_index_however_large_the_ledger_is() {
+async fn reap_finds_its_batch_by_the_age_index() {
     let harness = Harness::create().await;
     fill(&harness, 50_000, 10.0).await;
     fill(&harness, 5_000, 3_601.0).await;
@@ -54,7 +54,7 @@ async fn a_batch_is_found_by_the_index_however_large_the_ledger_is() {
         plan.contains("Index Scan using processed_messages_age"),
         "{plan}"
     );
-    // Stopped by the limit: it has not looked at the other old rows.
+    // The limit stops the scan: it does not read the other old rows.
     assert!(
         plan.contains("rows=100") && !plan.contains("rows=5000"),
         "{plan}"

@@ -4,27 +4,27 @@ use inbox::Settings;
 use uuid::Uuid;
 
 use crate::effects::Effects;
-use crate::harness::{Harness, PATIENCE, drain, event, eventually};
+use crate::harness::{Harness, WAIT_MAX, drain, event, eventually};
 
-/// Produces three messages and lets a consumer die at the place that `reached` panics at.
-async fn die(harness: &Harness, settings: Settings) {
+/// Produces three messages and runs a consumer whose `reached` panics at a crash point.
+async fn crash(harness: &Harness, settings: Settings) {
     let order = Uuid::new_v4();
     for number in 1..=3 {
         harness.topic.publish_to(0, &event(order, number)).await;
     }
     let mut consumer = harness.consumer(settings, Effects::default());
-    let step = tokio::spawn(async move { consumer.try_process_batch(PATIENCE).await });
+    let step = tokio::spawn(async move { consumer.step(WAIT_MAX).await });
     assert!(step.await.unwrap_err().is_panic());
     let committed = harness.topic.committed(&harness.group);
-    assert_eq!(committed, [None; 3], "no offset before its commit");
+    assert_eq!(committed, [None; 3], "no offset is committed");
 }
 
 #[tokio::test]
-async fn a_crash_between_commit_and_offset_leaves_a_redelivery_that_does_nothing() {
+async fn crash_between_commit_and_offset_redelivers_duplicates() {
     let harness = Harness::create().await;
     let mut settings = harness.settings();
-    settings.reached = |place| assert_ne!(place, "inbox.committed");
-    die(&harness, settings).await;
+    settings.reached = |point| assert_ne!(point, "inbox.committed");
+    crash(&harness, settings).await;
     assert_eq!(harness.effect_count().await, 3);
     let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain(&mut consumer, 3).await, [0, 3, 0]);
@@ -32,20 +32,20 @@ async fn a_crash_between_commit_and_offset_leaves_a_redelivery_that_does_nothing
 }
 
 #[tokio::test]
-async fn a_crash_before_the_commit_leaves_neither_ledger_nor_effect() {
+async fn crash_before_commit_leaves_nothing_behind() {
     let harness = Harness::create().await;
     let mut settings = harness.settings();
-    settings.reached = |place| assert_ne!(place, "inbox.handled");
-    die(&harness, settings).await;
+    settings.reached = |point| assert_ne!(point, "inbox.handled");
+    crash(&harness, settings).await;
     assert_eq!(harness.effect_count().await, 0);
-    assert_eq!(harness.ledger_count().await, 0);
+    assert_eq!(harness.processed_count().await, 0);
     let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain(&mut consumer, 3).await, [3, 0, 0]);
     assert_eq!(harness.effect_count().await, 3);
 }
 
 #[tokio::test]
-async fn shutdown_in_the_middle_of_a_batch_is_prompt_and_loses_nothing() {
+async fn shutdown_during_a_batch_is_prompt_and_loses_nothing() {
     let harness = Harness::create().await;
     harness.topic.publish_to(0, &event(Uuid::new_v4(), 1)).await;
     let slow = Effects {
@@ -53,10 +53,13 @@ async fn shutdown_in_the_middle_of_a_batch_is_prompt_and_loses_nothing() {
         ..Effects::default()
     };
     let (shutdown, task) = harness.run(harness.settings(), slow.clone());
-    eventually("the handler is at work", async || slow.calls() > 0).await;
+    eventually("the handler runs", async || slow.calls() > 0).await;
     shutdown.cancel();
     let stopped = tokio::time::timeout(Duration::from_secs(5), task).await;
-    stopped.expect("it does not stop").unwrap().unwrap();
+    stopped
+        .expect("the consumer does not stop")
+        .unwrap()
+        .unwrap();
     assert_eq!(harness.topic.committed(&harness.group), [None; 3]);
     let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain(&mut consumer, 1).await, [1, 0, 0]);
@@ -64,15 +67,15 @@ async fn shutdown_in_the_middle_of_a_batch_is_prompt_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_given_up_keeps_its_messages_for_the_next() {
+async fn dropped_step_keeps_its_messages_for_the_next() {
     let harness = Harness::create().await;
     let failing = Effects::failing(usize::MAX);
     let order = Uuid::new_v4();
     harness.topic.publish_to(0, &event(order, 1)).await;
     let mut consumer = harness.consumer(harness.settings(), failing.clone());
     tokio::select! {
-        _ = consumer.try_process_batch(PATIENCE) => panic!("it was told to fail"),
-        () = eventually("the handler was asked", async || failing.calls() > 0) => {}
+        _ = consumer.step(WAIT_MAX) => panic!("the step must not finish"),
+        () = eventually("the handler was called", async || failing.calls() > 0) => {}
     }
     failing.heal();
     harness.topic.publish_to(0, &event(order, 2)).await;

@@ -1,4 +1,4 @@
-//! A handler whose effects can be counted, and which fails when it is told to.
+//! A handler whose effects can be counted, and which can be made to fail.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,14 +12,14 @@ use uuid::Uuid;
 
 use crate::harness::Harness;
 
-/// More failures than any test waits for.
-pub(crate) const FOR_EVER: usize = usize::MAX;
+/// Number of failures that no test reaches.
+pub(crate) const ALWAYS: usize = usize::MAX;
 
 #[derive(Clone, Default)]
 pub(crate) struct Effects {
-    /// How many of the next calls fail, after they have written, because the database is away.
+    /// How many of the next calls fail after their writes, with the error of an unreachable database.
     pub(crate) failures: Arc<AtomicUsize>,
-    /// Orders and numbers of messages that cannot be handled.
+    /// Order and number of messages that the handler rejects.
     pub(crate) poison: Arc<Mutex<HashSet<(Uuid, i32)>>>,
     pub(crate) calls: Arc<AtomicUsize>,
     /// How long each call takes.
@@ -43,22 +43,22 @@ impl Effects {
         self.poison.lock().unwrap().insert((order, number));
     }
 
-    /// As many of the next calls fail as if the database were away.
+    /// Makes this many of the next calls fail, with the error of an unreachable database.
     pub(crate) fn fail(&self, times: usize) {
         self.failures.store(times, Ordering::SeqCst);
     }
 
-    /// Whatever is parked as a culprit could be handled from now on.
+    /// From now on the handler accepts the messages that are parked as failed.
     pub(crate) async fn cure_parked(&self, harness: &Harness) {
-        let culprits: Vec<(Uuid, i32)> = sqlx::query_as(
+        let failed: Vec<(Uuid, i32)> = sqlx::query_as(
             "select subject, (convert_from(payload, 'UTF8')::jsonb->>'attempt')::integer
-             from parked_messages where culprit",
+             from parked_messages where failed",
         )
         .fetch_all(&harness.pool)
         .await
         .unwrap();
         let mut poison = self.poison.lock().unwrap();
-        poison.retain(|message| !culprits.contains(message));
+        poison.retain(|message| !failed.contains(message));
     }
 
     pub(crate) fn heal(&self) {
@@ -88,7 +88,7 @@ impl Handler for Effects {
             let message = (event.order_id, event.attempt);
             if self.poison.lock().unwrap().contains(&message) {
                 self.calls.fetch_add(1, Ordering::SeqCst);
-                // One handler in two fails by panicking.
+                // Messages with an even number panic, the others return an error.
                 assert!(event.attempt % 2 == 1, "poison\0");
                 anyhow::bail!("poison\0 in number {}", event.attempt);
             }

@@ -1,9 +1,9 @@
-//! A database with a ledger and countable effects, a topic, and consumers between them.
+//! A database with the inbox tables and countable effects, a topic, and consumers between them.
 
 use std::time::Duration;
 
 use events::{Envelope, FulfilmentShipped, Origin};
-use inbox::{Consumer, Outcome, Settings};
+use inbox::{Consumer, Settings, StepOutcome};
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use testkit::TestTopic;
 pub(crate) const PARTITIONS: i32 = 3;
 
 /// Longest wait of one step for a message.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(20);
 
 pub(crate) struct Harness {
     pub(crate) url: String,
@@ -40,7 +40,7 @@ impl Harness {
             .run(&pool)
             .await
             .unwrap();
-        // No constraint of its own: a message that has its effect twice must show.
+        // No unique constraint: a message that has its effect twice must be visible.
         sqlx::raw_sql(
             "create table effects (id bigint generated always as identity primary key,
                                    message_id uuid, subject uuid, number integer)",
@@ -78,7 +78,7 @@ impl Harness {
         (shutdown, tokio::spawn(consumer))
     }
 
-    /// A consumer that runs until the token is cancelled, and its operator.
+    /// Like [`Self::run`], with an operator for the consumer.
     pub(crate) async fn run_operated(
         &self,
         settings: Settings,
@@ -91,7 +91,7 @@ impl Harness {
         (operator, shutdown, task)
     }
 
-    /// What each partition's effects are, as numbers, in the order in which they were made.
+    /// The numbers of an order's effects, in the order in which they happened.
     pub(crate) async fn effects(&self, subject: Uuid) -> Vec<i32> {
         sqlx::query_scalar("select number from effects where subject = $1 order by id")
             .bind(subject)
@@ -104,7 +104,7 @@ impl Harness {
         self.count("select count(*) from effects").await
     }
 
-    pub(crate) async fn ledger_count(&self) -> i64 {
+    pub(crate) async fn processed_count(&self) -> i64 {
         self.count("select count(*) from processed_messages").await
     }
 
@@ -112,10 +112,10 @@ impl Harness {
         self.count("select count(*) from parked_messages").await
     }
 
-    /// The queue of an order, as numbers, and which of them are culprits.
+    /// The queue of an order: the number of each message, and whether it is the failed one.
     pub(crate) async fn queue(&self, subject: Uuid) -> Vec<(i32, bool)> {
         sqlx::query_as(
-            "select (convert_from(payload, 'UTF8')::jsonb->>'attempt')::integer, culprit
+            "select (convert_from(payload, 'UTF8')::jsonb->>'attempt')::integer, failed
              from parked_messages where subject = $1 order by id",
         )
         .bind(subject)
@@ -145,21 +145,22 @@ pub(crate) fn event(order_id: Uuid, number: i32) -> Envelope {
     Envelope::seal(origin, &event).unwrap()
 }
 
-/// Steps until so many messages were taken, none of which is parked; returns fresh, duplicates and
-/// skipped.
+/// Steps until this many messages were taken, none of which may be parked. Returns the numbers of
+/// fresh, duplicate and skipped messages.
 pub(crate) async fn drain(consumer: &mut Consumer<Effects>, messages: usize) -> [usize; 3] {
     let [fresh, duplicates, parked, skipped] = drain_parking(consumer, messages).await;
     assert_eq!(parked, 0);
     [fresh, duplicates, skipped]
 }
 
-/// Steps until so many messages were taken; returns fresh, duplicates, parked and skipped.
+/// Steps until this many messages were taken. Returns the numbers of fresh, duplicate, parked and
+/// skipped messages.
 pub(crate) async fn drain_parking(consumer: &mut Consumer<Effects>, messages: usize) -> [usize; 4] {
     let mut sums = [0; 4];
     while sums.iter().sum::<usize>() < messages {
-        match consumer.try_process_batch(PATIENCE).await.unwrap() {
-            Outcome::Idle => panic!("only {sums:?} of {messages} messages came"),
-            Outcome::Processed {
+        match consumer.step(WAIT_MAX).await.unwrap() {
+            StepOutcome::Idle => panic!("only {sums:?} of {messages} messages arrived"),
+            StepOutcome::Processed {
                 fresh,
                 duplicates,
                 parked,

@@ -5,7 +5,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::effects::{Effects, FOR_EVER};
+use crate::effects::{ALWAYS, Effects};
 use crate::harness::PARTITIONS;
 use crate::harness::{Harness, event, eventually};
 
@@ -13,12 +13,12 @@ use crate::harness::{Harness, event, eventually};
 const EACH: i32 = 4;
 const ALL: i64 = EACH as i64 * PARTITIONS as i64;
 
-/// Fails for ever, each time after a while, as with a database that is away. Between two tries the
-/// partitions are paused, and the client learns how long they have become only while it fetches.
+/// Always fails, each time after a delay, like an unreachable database. Between two tries the
+/// partitions are paused, and the client learns their length only while it fetches.
 fn stuck() -> Effects {
     Effects {
         delay: Duration::from_millis(500),
-        ..Effects::failing(FOR_EVER)
+        ..Effects::failing(ALWAYS)
     }
 }
 
@@ -34,13 +34,13 @@ async fn fill(harness: &Harness) {
     }
 }
 
-/// A consumer that runs, and how far it is behind.
+/// Runs a consumer, and returns its lag.
 fn run(
     harness: &Harness,
     handler: Effects,
 ) -> (Lag, CancellationToken, JoinHandle<anyhow::Result<()>>) {
     let mut settings = harness.settings();
-    settings.statistics = Duration::from_millis(100);
+    settings.statistics_interval = Duration::from_millis(100);
     let consumer = harness.consumer(settings, handler);
     let (lag, shutdown) = (consumer.lag(), CancellationToken::new());
     let task = tokio::spawn(consumer.run(shutdown.clone()));
@@ -48,34 +48,43 @@ fn run(
 }
 
 #[tokio::test]
-async fn a_consumer_that_cannot_work_says_how_far_it_is_behind_and_then_that_it_is_not() {
+async fn stuck_consumer_reports_its_lag_until_it_catches_up() {
     let harness = Harness::create().await;
     fill(&harness).await;
     let stuck = stuck();
     let (lag, _shutdown, _task) = run(&harness, stuck.clone());
-    eventually("it counts what waits", async || lag.messages() == ALL).await;
+    eventually("all messages are counted", async || lag.messages() == ALL).await;
     fill(&harness).await;
-    eventually("and what is added", async || lag.messages() == 2 * ALL).await;
+    eventually("added messages are counted", async || {
+        lag.messages() == 2 * ALL
+    })
+    .await;
     stuck.heal();
-    eventually("it has caught up", async || lag.messages() == 0).await;
+    eventually("the consumer caught up", async || lag.messages() == 0).await;
     assert_eq!(harness.effect_count().await, 2 * ALL);
 }
 
 #[tokio::test]
-async fn partitions_that_were_taken_away_are_no_longer_counted() {
+async fn revoked_partitions_do_not_count() {
     let harness = Harness::create().await;
     fill(&harness).await;
     let stuck = stuck();
     let (first, _first_shutdown, _first) = run(&harness, stuck.clone());
-    eventually("the first has all", async || first.messages() == ALL).await;
+    eventually("the first has all partitions", async || {
+        first.messages() == ALL
+    })
+    .await;
     let (second, second_shutdown, task) = run(&harness, stuck.clone());
-    eventually("both count their own, nothing twice", async || {
+    eventually("each counts its own partitions", async || {
         let (first, second) = (first.messages(), second.messages());
         first > 0 && second > 0 && first + second == ALL
     })
     .await;
     second_shutdown.cancel();
     task.await.unwrap().unwrap();
-    assert_eq!(second.messages(), 0, "it has no partitions left");
-    eventually("the first has all again", async || first.messages() == ALL).await;
+    assert_eq!(second.messages(), 0, "no partitions are left");
+    eventually("the first has all partitions again", async || {
+        first.messages() == ALL
+    })
+    .await;
 }

@@ -1,4 +1,4 @@
-//! The broker loses its data, and everything is published again.
+//! The broker loses its data, and every event is published again.
 
 use uuid::Uuid;
 
@@ -7,7 +7,7 @@ use crate::harness::PARTITIONS;
 use crate::harness::{Harness, event, eventually};
 
 #[tokio::test]
-async fn a_running_consumer_reads_a_topic_that_was_made_anew_from_its_beginning() {
+async fn running_consumer_reads_a_recreated_topic_from_its_start() {
     let harness = Harness::create().await;
     let orders: Vec<Uuid> = (0..PARTITIONS).map(|_| Uuid::new_v4()).collect();
     let publish = async |numbers: std::ops::RangeInclusive<i32>| {
@@ -23,16 +23,16 @@ async fn a_running_consumer_reads_a_topic_that_was_made_anew_from_its_beginning(
     let (_shutdown, _task) = harness.run(harness.settings(), Effects::default());
     publish(1..=5).await;
     let per_order = i64::from(PARTITIONS);
-    eventually("all is consumed", async || {
+    eventually("all messages are consumed", async || {
         harness.effect_count().await == 5 * per_order
     })
     .await;
     for round in 1..=3 {
         let newest = 5 + round;
         harness.topic.recreate().await;
-        // More than the consumer had read before, so that its old place lies within the new topic.
+        // More messages than the consumer had read, so that its old offset exists in the new topic.
         publish(1..=newest).await;
-        eventually("the newest, too", async || {
+        eventually("the newest messages are consumed", async || {
             harness.effect_count().await == i64::from(newest) * per_order
         })
         .await;

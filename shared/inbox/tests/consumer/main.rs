@@ -1,10 +1,10 @@
-//! The consumer on a real Postgres and a real Kafka; each test has a database, a topic and a group
-//! of its own.
+//! Tests of the consumer with a real Postgres and a real Kafka. Each test has its own database, topic
+//! and consumer group.
 
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, also outside of its own function"
+    reason = "a test fails by panicking, also in the functions it calls"
 )]
 
 mod ageing;

@@ -1,4 +1,4 @@
-//! A consumer's operator, over HTTP as in a service.
+//! An operator of a consumer, over HTTP as in a service.
 
 use inbox::Consumer;
 use reqwest::{Method, StatusCode};
@@ -23,19 +23,19 @@ impl Operator {
         Self { url, client }
     }
 
-    pub(crate) async fn ask(&self, method: Method, path: &str) -> (StatusCode, Value) {
+    pub(crate) async fn request(&self, method: Method, path: &str) -> (StatusCode, Value) {
         let url = format!("{}/admin/parked{path}", self.url);
         let response = self.client.request(method, url).send().await.unwrap();
         (response.status(), response.json().await.unwrap())
     }
 
     async fn expect(&self, method: Method, path: &str) -> Value {
-        let (status, body) = self.ask(method, path).await;
+        let (status, body) = self.request(method, path).await;
         assert_eq!(status, 200, "{body}");
         body
     }
 
-    /// All that is parked, oldest first.
+    /// All parked messages, oldest first.
     pub(crate) async fn list(&self) -> Vec<Value> {
         let page = self.expect(Method::GET, "").await;
         page["data"].as_array().unwrap().clone()
@@ -49,20 +49,20 @@ impl Operator {
         self.expect(Method::GET, &format!("/{id}")).await
     }
 
-    /// Handled, dropped and left.
+    /// Redrives, and returns the numbers of messages handled, dropped and left.
     pub(crate) async fn redrive(&self, id: i64) -> [i64; 3] {
         let path = format!("/{id}/redrive");
         counts(&self.expect(Method::POST, &path).await)
     }
 
-    /// Whatever comes of it: somebody else may be at the same order.
+    /// Redrives; it may fail because another redrive holds the same order.
     pub(crate) async fn try_redrive(&self, id: i64) {
-        let (status, body) = self.ask(Method::POST, &format!("/{id}/redrive")).await;
+        let (status, body) = self.request(Method::POST, &format!("/{id}/redrive")).await;
         assert!([200, 503].contains(&status.as_u16()), "{body}");
     }
 
-    /// A redrive that is not answered, because whoever does it dies.
-    pub(crate) async fn ask_in_vain(&self, id: i64) {
+    /// A redrive without a response, because the process that serves it crashes.
+    pub(crate) async fn redrive_without_response(&self, id: i64) {
         let url = format!("{}/admin/parked/{id}/redrive", self.url);
         self.client.post(url).send().await.unwrap_err();
     }

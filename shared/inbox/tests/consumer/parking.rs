@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::effects::{Effects, FOR_EVER};
-use crate::harness::{Harness, PATIENCE, drain_parking, event, eventually};
+use crate::effects::{ALWAYS, Effects};
+use crate::harness::{Harness, WAIT_MAX, drain_parking, event, eventually};
 use crate::operator::Operator;
 
 #[tokio::test]
-async fn a_message_that_goes_on_failing_is_parked_and_all_other_orders_flow_on() {
+async fn failing_message_is_parked_and_other_orders_continue() {
     let harness = Harness::create().await;
     let poisoned = Uuid::new_v4();
     let others: Vec<Uuid> = (0..20).map(|_| Uuid::new_v4()).collect();
@@ -26,14 +26,18 @@ async fn a_message_that_goes_on_failing_is_parked_and_all_other_orders_flow_on()
     }
     assert!(harness.effects(poisoned).await.is_empty());
     assert_eq!(harness.queue(poisoned).await, [(1, true)]);
-    assert_eq!(harness.ledger_count().await, 40, "parked is not processed");
+    assert_eq!(
+        harness.processed_count().await,
+        40,
+        "a parked message is not processed"
+    );
     drop(consumer);
     let committed = harness.topic.committed(&harness.group);
     assert_eq!(committed.iter().flatten().sum::<i64>(), 41, "{committed:?}");
 }
 
 #[tokio::test]
-async fn it_is_tried_as_often_as_the_setting_says_and_says_why_it_was_parked() {
+async fn message_is_parked_after_tries_max_with_its_cause() {
     let harness = Harness::create().await;
     for (number, cause) in [
         (1, "poison\u{fffd} in number 1"),
@@ -46,7 +50,7 @@ async fn it_is_tried_as_often_as_the_setting_says_and_says_why_it_was_parked() {
         settings.tries_max = 3;
         let mut consumer = harness.consumer(settings, effects.clone());
         assert_eq!(drain_parking(&mut consumer, 1).await, [0, 0, 1, 0]);
-        // Once with its batch, and then alone.
+        // Once with its batch, then three times alone.
         assert_eq!(effects.calls(), 1 + 3);
         let row = Operator::of(&consumer).await.list().await.pop().unwrap();
         assert_eq!((&row["tries"], &row["cause"]), (&3.into(), &cause.into()));
@@ -57,7 +61,7 @@ async fn it_is_tried_as_often_as_the_setting_says_and_says_why_it_was_parked() {
 }
 
 #[tokio::test]
-async fn later_messages_of_the_order_queue_behind_it_in_order_also_for_another_consumer() {
+async fn later_messages_of_the_order_queue_on_any_consumer() {
     let harness = Harness::create().await;
     let (poisoned, other) = (Uuid::new_v4(), Uuid::new_v4());
     for number in 1..=3 {
@@ -70,7 +74,7 @@ async fn later_messages_of_the_order_queue_behind_it_in_order_also_for_another_c
     assert_eq!(harness.queue(poisoned).await, [(2, true), (3, false)]);
     drop(consumer);
 
-    // It knows nothing of what the first remembered, and could handle all of them.
+    // This one shares no memory with the first, and its handler would accept all messages.
     let mut another = harness.consumer(harness.settings(), Effects::default());
     for number in 4..=5 {
         harness.topic.publish_to(0, &event(poisoned, number)).await;
@@ -84,7 +88,7 @@ async fn later_messages_of_the_order_queue_behind_it_in_order_also_for_another_c
 }
 
 #[tokio::test]
-async fn what_comes_again_is_parked_once() {
+async fn redelivered_message_is_parked_once() {
     let harness = Harness::create().await;
     let order = Uuid::new_v4();
     for number in 1..=3 {
@@ -103,15 +107,15 @@ async fn what_comes_again_is_parked_once() {
 }
 
 #[tokio::test]
-async fn a_crash_right_after_parking_leaves_a_redelivery_that_does_nothing() {
+async fn crash_after_parking_redelivers_a_duplicate() {
     let harness = Harness::create().await;
     let order = Uuid::new_v4();
     harness.topic.publish_to(0, &event(order, 1)).await;
     harness.topic.publish_to(0, &event(order, 2)).await;
     let mut settings = harness.settings();
-    settings.reached = |place| assert_ne!(place, "inbox.parked");
+    settings.reached = |point| assert_ne!(point, "inbox.parked");
     let mut consumer = harness.consumer(settings, Effects::poisoned(&[(order, 1)]));
-    let step = tokio::spawn(async move { consumer.try_process_batch(PATIENCE).await });
+    let step = tokio::spawn(async move { consumer.step(WAIT_MAX).await });
     assert!(step.await.unwrap_err().is_panic());
     assert_eq!(harness.queue(order).await, [(1, true)]);
     assert_eq!(harness.topic.committed(&harness.group), [None; 3]);
@@ -122,24 +126,27 @@ async fn a_crash_right_after_parking_leaves_a_redelivery_that_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_never_parks_anything() {
+async fn unreachable_database_parks_nothing() {
     let harness = Harness::create().await;
     let order = Uuid::new_v4();
     harness.topic.publish_to(0, &event(order, 1)).await;
-    let away = Effects::failing(FOR_EVER);
+    let unreachable = Effects::failing(ALWAYS);
     let mut settings = harness.settings();
     settings.tries_max = 1;
-    let (shutdown, task) = harness.run(settings, away.clone());
-    eventually("it has tried again and again", async || away.calls() > 10).await;
+    let (shutdown, task) = harness.run(settings, unreachable.clone());
+    eventually("many tries have failed", async || unreachable.calls() > 10).await;
     assert_eq!(harness.parked_count().await, 0);
-    away.heal();
-    eventually("it is handled", async || harness.effect_count().await == 1).await;
+    unreachable.heal();
+    eventually("the message is handled", async || {
+        harness.effect_count().await == 1
+    })
+    .await;
     shutdown.cancel();
     task.await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_table_that_is_not_there_yet_never_parks_anything() {
+async fn missing_table_parks_nothing() {
     let harness = Harness::create().await;
     let order = Uuid::new_v4();
     let rename = |sql| sqlx::raw_sql(sql).execute(&harness.pool);
@@ -151,7 +158,7 @@ async fn a_table_that_is_not_there_yet_never_parks_anything() {
     settings.tries_max = 1;
     settings.retry_pause = Duration::from_millis(10);
     let mut consumer = harness.consumer(settings, Effects::default());
-    let step = consumer.try_process_batch(PATIENCE);
+    let step = consumer.step(WAIT_MAX);
     // Time for many tries.
     assert!(
         tokio::time::timeout(Duration::from_secs(5), step)

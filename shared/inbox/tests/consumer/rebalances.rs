@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::effects::{Effects, FOR_EVER};
+use crate::effects::{ALWAYS, Effects};
 use crate::harness::PARTITIONS;
 use crate::harness::{Harness, event, eventually};
 
@@ -33,13 +33,13 @@ async fn all_once_and_in_order(harness: &Harness, orders: &[Uuid], count: i32) {
 }
 
 #[tokio::test]
-async fn a_consumer_that_keeps_failing_lets_another_join_and_work() {
+async fn failing_consumer_lets_another_join_and_work() {
     let harness = Harness::create().await;
     fill(&harness, 5).await;
-    let stuck = Effects::failing(FOR_EVER);
+    let stuck = Effects::failing(ALWAYS);
     let mut settings = harness.settings();
-    // Full with the first message: there must be polling all the same.
-    settings.batch_max = 1;
+    // One message fills the batch; the consumer must keep polling all the same.
+    settings.batch_messages_max = 1;
     let (_first_shutdown, _first) = harness.run(settings, stuck.clone());
     eventually("the first is stuck", async || stuck.calls() > 2).await;
     let (_second_shutdown, _second) = harness.run(harness.settings(), Effects::default());
@@ -50,12 +50,12 @@ async fn a_consumer_that_keeps_failing_lets_another_join_and_work() {
 }
 
 #[tokio::test]
-async fn a_rebalance_during_a_retry_loses_nothing_of_what_stays_and_doubles_nothing_of_what_goes() {
+async fn rebalance_during_a_retry_neither_loses_nor_repeats() {
     let harness = Harness::create().await;
     let orders = fill(&harness, 8).await;
-    let failing = Effects::failing(FOR_EVER);
+    let failing = Effects::failing(ALWAYS);
     let mut settings = harness.settings();
-    // Long enough for partitions to be taken and given back within one pause.
+    // Long enough for partitions to be revoked and assigned again within one pause.
     settings.retry_pause = Duration::from_secs(2);
     let (first_shutdown, first) = harness.run(settings, failing.clone());
     eventually("the first has tried", async || failing.calls() > 0).await;
@@ -67,7 +67,7 @@ async fn a_rebalance_during_a_retry_loses_nothing_of_what_stays_and_doubles_noth
     failing.heal();
     all_once_and_in_order(&harness, &orders, 8).await;
 
-    // And back: the second takes over what the first gives up.
+    // The other direction: the second takes over the partitions of the first.
     first_shutdown.cancel();
     first.await.unwrap().unwrap();
     for (partition, order) in (0..).zip(&orders) {
@@ -77,7 +77,7 @@ async fn a_rebalance_during_a_retry_loses_nothing_of_what_stays_and_doubles_noth
 }
 
 #[tokio::test]
-async fn the_first_message_after_a_rebalance_in_quiet_times_is_not_dropped_with_what_was_revoked() {
+async fn first_message_after_an_idle_rebalance_is_kept() {
     let harness = Harness::create().await;
     let orders = fill(&harness, 1).await;
     let (_first_shutdown, _first) = harness.run(harness.settings(), Effects::default());
@@ -85,7 +85,7 @@ async fn the_first_message_after_a_rebalance_in_quiet_times_is_not_dropped_with_
     let guest = Effects::default();
     let (guest_shutdown, task) = harness.run(harness.settings(), guest.clone());
     let mut number = 1;
-    // Each round has the partitions revoked and handed out again while nothing is to be read.
+    // In each round, partitions are revoked and assigned again while the topic has nothing new.
     eventually("the guest has partitions", async || {
         number += 1;
         for (partition, order) in (0..).zip(&orders) {
@@ -110,14 +110,14 @@ async fn the_first_message_after_a_rebalance_in_quiet_times_is_not_dropped_with_
 }
 
 #[tokio::test]
-async fn consumers_that_come_and_go_process_everything_once_and_in_order() {
+async fn joining_and_leaving_consumers_process_once_in_order() {
     let harness = Harness::create().await;
     let slow = Effects {
         delay: Duration::from_millis(20),
         ..Effects::default()
     };
     let mut settings = harness.settings();
-    settings.batch_max = 3;
+    settings.batch_messages_max = 3;
     let (_lasting_shutdown, _lasting) = harness.run(settings.clone(), slow.clone());
     let filling = fill(&harness, 40);
     let coming_and_going = async {

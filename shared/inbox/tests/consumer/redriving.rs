@@ -5,7 +5,7 @@ use crate::effects::Effects;
 use crate::harness::{Harness, drain_parking, event, eventually};
 use crate::operator::Operator;
 
-/// One order whose second of four messages is poisoned, consumed.
+/// Consumes four messages of one order. The handler rejects the second.
 async fn one_parked(harness: &Harness, effects: &Effects) -> (Uuid, Operator) {
     let order = Uuid::new_v4();
     for number in 1..=4 {
@@ -18,7 +18,7 @@ async fn one_parked(harness: &Harness, effects: &Effects) -> (Uuid, Operator) {
 }
 
 #[tokio::test]
-async fn a_redrive_handles_the_whole_queue_in_order_and_a_repeat_does_nothing() {
+async fn redrive_handles_the_queue_in_order_and_repeats_safely() {
     let harness = Harness::create().await;
     let effects = Effects::default();
     let (order, operator) = one_parked(&harness, &effects).await;
@@ -27,19 +27,19 @@ async fn a_redrive_handles_the_whole_queue_in_order_and_a_repeat_does_nothing() 
     assert_eq!(operator.redrive(id).await, [3, 0, 0]);
     assert_eq!(harness.effects(order).await, [1, 2, 3, 4]);
     assert_eq!(harness.parked_count().await, 0);
-    assert_eq!(harness.ledger_count().await, 4);
+    assert_eq!(harness.processed_count().await, 4);
     for _ in 0..2 {
         assert_eq!(operator.redrive(id).await, [0, 0, 0]);
         assert_eq!(operator.discard(id).await, (false, [0, 0, 0]));
     }
     assert_eq!(harness.effects(order).await, [1, 2, 3, 4]);
-    let (status, problem) = operator.ask(Method::GET, &format!("/{id}")).await;
+    let (status, problem) = operator.request(Method::GET, &format!("/{id}")).await;
     assert_eq!(
         (status.as_u16(), &problem["code"]),
         (404, &"no_such_parked_message".into())
     );
 
-    // The order goes on as if nothing had been.
+    // The order is no longer blocked.
     let mut consumer = harness.consumer(harness.settings(), effects);
     harness.topic.publish_to(0, &event(order, 5)).await;
     let [fresh, _, parked, _] = drain_parking(&mut consumer, 1).await;
@@ -47,24 +47,24 @@ async fn a_redrive_handles_the_whole_queue_in_order_and_a_repeat_does_nothing() 
 }
 
 #[tokio::test]
-async fn a_redrive_stops_at_the_first_that_fails_and_says_so() {
+async fn redrive_stops_at_the_first_failure() {
     let harness = Harness::create().await;
     let effects = Effects::default();
     let (order, operator) = one_parked(&harness, &effects).await;
     effects.heal();
     effects.poison(order, 3);
-    // Whichever message of the order is named, it starts with the first.
+    // A redrive starts with the first message of the order, whichever one it names.
     let last = operator.list().await.pop().unwrap()["id"].as_i64().unwrap();
     assert_eq!(operator.redrive(last).await, [1, 0, 2]);
     assert_eq!(harness.effects(order).await, [1, 2]);
     assert_eq!(harness.queue(order).await, [(3, true), (4, false)]);
-    let culprit = &operator.list().await[0];
+    let failed = &operator.list().await[0];
     assert_eq!(
-        (&culprit["tries"], &culprit["cause"]),
+        (&failed["tries"], &failed["cause"]),
         (&1.into(), &"poison\u{fffd} in number 3".into())
     );
 
-    // And again, as long as it is poisoned.
+    // It fails again while the handler rejects it.
     assert_eq!(operator.redrive(last).await, [0, 0, 2]);
     assert_eq!(operator.list().await[0]["tries"], 2);
     effects.heal();
@@ -73,14 +73,16 @@ async fn a_redrive_stops_at_the_first_that_fails_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_during_a_redrive_changes_nothing() {
+async fn unreachable_database_during_redrive_changes_nothing() {
     let harness = Harness::create().await;
     let effects = Effects::default();
     let (order, operator) = one_parked(&harness, &effects).await;
     let id = operator.first_id().await;
     effects.heal();
     effects.fail(1);
-    let (status, problem) = operator.ask(Method::POST, &format!("/{id}/redrive")).await;
+    let (status, problem) = operator
+        .request(Method::POST, &format!("/{id}/redrive"))
+        .await;
     assert_eq!(
         (status.as_u16(), &problem["retryable"]),
         (503, &true.into())
@@ -93,7 +95,7 @@ async fn a_database_that_is_away_during_a_redrive_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_discarded_culprit_is_gone_for_good_and_the_rest_is_driven() {
+async fn discarded_message_is_gone_and_the_rest_is_redriven() {
     let harness = Harness::create().await;
     let effects = Effects::default();
     let (order, operator) = one_parked(&harness, &effects).await;
@@ -103,16 +105,18 @@ async fn a_discarded_culprit_is_gone_for_good_and_the_rest_is_driven() {
         .iter()
         .map(|it| it["id"].as_i64().unwrap())
         .collect();
-    let (status, problem) = operator.ask(Method::DELETE, &format!("/{}", ids[1])).await;
+    let (status, problem) = operator
+        .request(Method::DELETE, &format!("/{}", ids[1]))
+        .await;
     assert_eq!(
         (status.as_u16(), &problem["code"]),
-        (409, &"not_the_culprit".into())
+        (409, &"not_the_failed_message".into())
     );
     assert_eq!(harness.parked_count().await, 3);
 
     assert_eq!(operator.discard(ids[0]).await, (true, [2, 0, 0]));
     assert_eq!(harness.effects(order).await, [1, 3, 4]);
-    // A redelivery does not bring it back, and it may have healed meanwhile.
+    // A redelivery does not bring it back, although the handler would accept it now.
     effects.heal();
     harness.topic.forget_group(&harness.group).await;
     let mut consumer = harness.consumer(harness.settings(), effects);
@@ -122,28 +126,29 @@ async fn a_discarded_culprit_is_gone_for_good_and_the_rest_is_driven() {
 }
 
 #[tokio::test]
-async fn a_redrive_that_dies_before_its_commit_changes_nothing_and_after_it_all() {
-    for (place, left) in [("redrive.handled", 3), ("redrive.committed", 0)] {
+async fn redrive_crash_leaves_all_or_nothing() {
+    for (point, left) in [("redrive.handled", 3), ("redrive.committed", 0)] {
         let harness = Harness::create().await;
         let effects = Effects::default();
         let (order, operator) = one_parked(&harness, &effects).await;
         let id = operator.first_id().await;
         effects.heal();
         let mut settings = harness.settings();
-        settings.reached = match place {
-            "redrive.handled" => |place| assert_ne!(place, "redrive.handled"),
-            _ => |place| assert_ne!(place, "redrive.committed"),
+        settings.reached = match point {
+            "redrive.handled" => |point| assert_ne!(point, "redrive.handled"),
+            _ => |point| assert_ne!(point, "redrive.committed"),
         };
         let dying = harness.consumer(settings, effects.clone());
-        Operator::of(&dying).await.ask_in_vain(id).await;
-        assert_eq!(harness.parked_count().await, left, "{place}");
+        let operator_of_dying = Operator::of(&dying).await;
+        operator_of_dying.redrive_without_response(id).await;
+        assert_eq!(harness.parked_count().await, left, "{point}");
         operator.redrive(id).await;
-        assert_eq!(harness.effects(order).await, [1, 2, 3, 4], "{place}");
+        assert_eq!(harness.effects(order).await, [1, 2, 3, 4], "{point}");
     }
 }
 
 #[tokio::test]
-async fn pages_of_the_list_follow_each_other() {
+async fn list_is_paged() {
     let harness = Harness::create().await;
     for number in 0..5 {
         harness.topic.publish_raw(0, &[], &number.to_string()).await;
@@ -154,7 +159,7 @@ async fn pages_of_the_list_follow_each_other() {
     let mut seen = Vec::new();
     let mut path = "?limit=2".to_owned();
     loop {
-        let (_, page) = operator.ask(Method::GET, &path).await;
+        let (_, page) = operator.request(Method::GET, &path).await;
         let rows = page["data"].as_array().unwrap().clone();
         assert!(rows.len() <= 2);
         seen.extend(rows.iter().map(|it| it["offset"].as_i64().unwrap()));
@@ -164,16 +169,16 @@ async fn pages_of_the_list_follow_each_other() {
         path = format!("?limit=2&after={next}");
     }
     assert_eq!(seen, [0, 1, 2, 3, 4]);
-    let (status, problem) = operator.ask(Method::GET, "?limit=many").await;
+    let (status, problem) = operator.request(Method::GET, "?limit=many").await;
     assert_eq!(
         (status.as_u16(), &problem["code"]),
         (400, &"invalid_query".into())
     );
 }
 
-/// The heart of it: a redrive empties the queue at the very moment at which consumers add to it.
+/// The hardest race: redrives empty a queue while consumers add to it.
 #[tokio::test]
-async fn redrives_and_consumers_at_the_same_moment_lose_nothing_and_nothing_overtakes() {
+async fn concurrent_redrives_and_consumers_keep_order() {
     const ORDERS: usize = 6;
     const MESSAGES: i32 = 60;
     let harness = Harness::create().await;
@@ -181,7 +186,7 @@ async fn redrives_and_consumers_at_the_same_moment_lose_nothing_and_nothing_over
     let effects = Effects::default();
     let mut settings = harness.settings();
     settings.tries_max = 1;
-    settings.batch_max = 5;
+    settings.batch_messages_max = 5;
     settings.retry_pause = std::time::Duration::from_millis(1);
     let (first, _shutdown, _task) = harness
         .run_operated(settings.clone(), effects.clone())
@@ -190,7 +195,7 @@ async fn redrives_and_consumers_at_the_same_moment_lose_nothing_and_nothing_over
     let producing = async {
         for number in 1..=MESSAGES {
             for (partition, order) in (0..).zip(&orders) {
-                // Every fourth fails until it has been parked.
+                // The handler rejects every fourth message until it is parked.
                 if number % 4 == 0 {
                     effects.poison(*order, number);
                 }
@@ -202,10 +207,10 @@ async fn redrives_and_consumers_at_the_same_moment_lose_nothing_and_nothing_over
         }
     };
     let operating = async {
-        eventually("everything had its effect", async || {
+        eventually("every message had its effect", async || {
             for row in first.list().await {
                 let id = row["id"].as_i64().unwrap();
-                if row["culprit"] == true {
+                if row["failed"] == true {
                     effects.cure_parked(&harness).await;
                 }
                 let (one, other) = (first.try_redrive(id), second.try_redrive(id));

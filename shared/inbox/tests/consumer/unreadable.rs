@@ -6,16 +6,16 @@ use crate::harness::{Harness, drain_parking, event};
 use crate::operator::Operator;
 
 #[tokio::test]
-async fn a_wanted_message_that_cannot_be_read_is_parked_alone_and_the_others_flow_on() {
-    steps_around(&[(header::TYPE, "fulfilment.shipped")]).await;
+async fn unreadable_wanted_message_is_parked_alone() {
+    parked_alone(&[(header::TYPE, "fulfilment.shipped")]).await;
 }
 
 #[tokio::test]
-async fn a_message_that_does_not_say_what_it_is_might_be_wanted_and_is_parked() {
-    steps_around(&[]).await;
+async fn message_without_a_type_is_parked() {
+    parked_alone(&[]).await;
 }
 
-async fn steps_around(headers: &[(&str, &str)]) {
+async fn parked_alone(headers: &[(&str, &str)]) {
     let harness = Harness::create().await;
     let order = Uuid::new_v4();
     harness.topic.publish_to(0, &event(order, 1)).await;
@@ -43,7 +43,7 @@ async fn steps_around(headers: &[(&str, &str)]) {
         .collect();
     assert_eq!(seen["headers"], serde_json::Value::from(headers));
 
-    // It does not become readable by itself; an operator can only look, and let it go.
+    // It stays unreadable, so a redrive fails. An operator can only discard it.
     assert_eq!(operator.redrive(id).await, [0, 0, 1]);
     assert_eq!(operator.inspect(id).await["tries"], 1);
     assert_eq!(operator.discard(id).await, (true, [0, 0, 0]));
@@ -51,7 +51,7 @@ async fn steps_around(headers: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn one_that_names_its_order_holds_that_order_up_and_no_other() {
+async fn unreadable_message_blocks_only_its_order() {
     let harness = Harness::create().await;
     let (order, other) = (Uuid::new_v4(), Uuid::new_v4());
     let subject = order.to_string();
@@ -69,13 +69,13 @@ async fn one_that_names_its_order_holds_that_order_up_and_no_other() {
     assert_eq!(harness.effects(other).await, [1]);
 
     let operator = Operator::of(&consumer).await;
-    let culprits: Vec<_> = operator
+    let failed: Vec<_> = operator
         .list()
         .await
         .iter()
-        .map(|it| it["culprit"].clone())
+        .map(|it| it["failed"].clone())
         .collect();
-    assert_eq!(culprits, [true, false]);
+    assert_eq!(failed, [true, false]);
     let id = operator.first_id().await;
     assert_eq!(operator.inspect(id).await["payload"], "\\xfffe00");
     assert_eq!(operator.discard(id).await, (true, [1, 0, 0]));
@@ -83,7 +83,7 @@ async fn one_that_names_its_order_holds_that_order_up_and_no_other() {
 }
 
 #[tokio::test]
-async fn nothing_that_a_header_can_hold_keeps_a_message_from_being_parked() {
+async fn any_header_content_can_be_parked() {
     let harness = Harness::create().await;
     let order = Uuid::new_v4().to_string();
     for headers in [
@@ -94,12 +94,12 @@ async fn nothing_that_a_header_can_hold_keeps_a_message_from_being_parked() {
         harness.topic.publish_raw(0, &headers, b"\0").await;
     }
     let mut consumer = harness.consumer(harness.settings(), Effects::default());
-    // The first says what it is: nothing that anybody knows.
+    // The first one has a type, but an unknown one: it is skipped.
     assert_eq!(drain_parking(&mut consumer, 3).await, [0, 0, 2, 1]);
 }
 
 #[tokio::test]
-async fn the_corrected_message_is_not_taken_for_the_unreadable_one_with_its_id() {
+async fn corrected_message_differs_from_the_unreadable_one() {
     let harness = Harness::create().await;
     let order = Uuid::new_v4();
     let good = event(order, 1);
@@ -114,7 +114,7 @@ async fn the_corrected_message_is_not_taken_for_the_unreadable_one_with_its_id()
     let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain_parking(&mut consumer, 2).await, [0, 0, 2, 0]);
     let operator = Operator::of(&consumer).await;
-    let culprit = operator.first_id().await;
-    assert_eq!(operator.discard(culprit).await, (true, [1, 0, 0]));
+    let unreadable = operator.first_id().await;
+    assert_eq!(operator.discard(unreadable).await, (true, [1, 0, 0]));
     assert_eq!(harness.effects(order).await, [1]);
 }

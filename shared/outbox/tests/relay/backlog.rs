@@ -1,23 +1,23 @@
-use outbox::{Backlog, Outcome, backlog};
+use outbox::{Backlog, StepOutcome, backlog};
 use uuid::Uuid;
 
 use crate::harness::{Harness, event};
 
-async fn look(harness: &Harness) -> Backlog {
+async fn read_backlog(harness: &Harness) -> Backlog {
     backlog(&mut harness.pool.acquire().await.unwrap())
         .await
         .unwrap()
 }
 
 #[tokio::test]
-async fn what_waits_is_counted_with_the_age_of_the_first_until_it_is_published() {
+async fn backlog_counts_unpublished_rows_and_their_age() {
     let harness = Harness::create().await;
     let (rows, oldest_seconds) = (0, 0.0);
     let nothing = Backlog {
         rows,
         oldest_seconds,
     };
-    assert_eq!(look(&harness).await, nothing);
+    assert_eq!(read_backlog(&harness).await, nothing);
 
     harness
         .write(&[event(Uuid::new_v4(), 1), event(Uuid::new_v4(), 1)])
@@ -27,14 +27,14 @@ async fn what_waits_is_counted_with_the_age_of_the_first_until_it_is_published()
         .await
         .unwrap();
     harness.write(&[event(Uuid::new_v4(), 1)]).await;
-    let waiting = look(&harness).await;
+    let waiting = read_backlog(&harness).await;
     assert_eq!(waiting.rows, 3);
     assert!(
         (90.0..120.0).contains(&waiting.oldest_seconds),
         "{waiting:?}"
     );
 
-    let step = harness.relay(harness.settings()).try_publish_batch().await;
-    assert_eq!(step.unwrap(), Outcome::Published(3));
-    assert_eq!(look(&harness).await, nothing);
+    let step = harness.relay(harness.settings()).step().await;
+    assert_eq!(step.unwrap(), StepOutcome::Published(3));
+    assert_eq!(read_backlog(&harness).await, nothing);
 }

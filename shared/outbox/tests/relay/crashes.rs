@@ -1,7 +1,7 @@
 use std::sync::OnceLock;
 
 use events::Envelope;
-use outbox::{Outcome, Settings};
+use outbox::{Settings, StepOutcome};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -16,59 +16,59 @@ fn sorted(mut ids: Vec<String>) -> Vec<String> {
     ids
 }
 
-/// Writes events and lets a relay die at the place that `reached` panics at.
-async fn die(harness: &Harness, settings: Settings) -> Vec<String> {
+/// Writes events and runs a relay whose `reached` panics at a crash point.
+async fn crash(harness: &Harness, settings: Settings) -> Vec<String> {
     let events = events();
     harness.write(&events).await;
     let mut relay = harness.relay(settings);
-    let step = tokio::spawn(async move { relay.try_publish_batch().await });
+    let step = tokio::spawn(async move { relay.step().await });
     assert!(step.await.unwrap_err().is_panic());
     sorted(events.iter().map(|event| event.id.to_string()).collect())
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_but_not_marked_is_published_again_under_the_same_ids() {
+async fn acknowledged_unmarked_events_are_sent_again_with_same_ids() {
     let harness = Harness::create().await;
     let mut settings = harness.settings();
-    settings.reached = |place| assert_ne!(place, "relay.acknowledged");
-    let written = die(&harness, settings).await;
-    assert_eq!(sorted(harness.ids().await), written, "the broker has them");
+    settings.reached = |point| assert_ne!(point, "relay.acknowledged");
+    let written = crash(&harness, settings).await;
     assert_eq!(
-        harness.unpublished().await,
-        5,
-        "and the table does not know"
+        sorted(harness.ids().await),
+        written,
+        "the broker has the events"
     );
+    assert_eq!(harness.unpublished().await, 5, "no row is marked");
 
-    let step = harness.relay(harness.settings()).try_publish_batch().await;
-    assert_eq!(step.unwrap(), Outcome::Published(5));
+    let step = harness.relay(harness.settings()).step().await;
+    assert_eq!(step.unwrap(), StepOutcome::Published(5));
     let twice = sorted([written.clone(), written].concat());
     assert_eq!(sorted(harness.ids().await), twice);
 }
 
 #[tokio::test]
-async fn what_was_produced_but_not_reported_is_published_again_under_the_same_ids() {
+async fn produced_unreported_events_are_sent_again_with_same_ids() {
     let harness = Harness::create().await;
     let mut settings = harness.settings();
-    settings.reached = |place| assert_ne!(place, "relay.produced");
-    let written = die(&harness, settings).await;
+    settings.reached = |point| assert_ne!(point, "relay.produced");
+    let written = crash(&harness, settings).await;
     assert_eq!(harness.unpublished().await, 5);
 
-    let step = harness.relay(harness.settings()).try_publish_batch().await;
-    assert_eq!(step.unwrap(), Outcome::Published(5));
-    let mut on_the_wire = sorted(harness.ids().await);
-    on_the_wire.dedup();
-    assert_eq!(on_the_wire, written, "perhaps twice, but nothing else");
+    let step = harness.relay(harness.settings()).step().await;
+    assert_eq!(step.unwrap(), StepOutcome::Published(5));
+    let mut received = sorted(harness.ids().await);
+    received.dedup();
+    assert_eq!(received, written, "perhaps twice, but no other events");
 }
 
 #[tokio::test]
-async fn a_relay_that_is_told_to_stop_marks_what_it_has_sent() {
+async fn relay_marks_sent_events_before_it_stops() {
     static SHUTDOWN: OnceLock<CancellationToken> = OnceLock::new();
     let harness = Harness::create().await;
     let written = events();
     harness.write(&written).await;
     let mut settings = harness.settings();
-    settings.reached = |place| {
-        if place == "relay.produced" {
+    settings.reached = |point| {
+        if point == "relay.produced" {
             SHUTDOWN.get().unwrap().cancel();
         }
     };

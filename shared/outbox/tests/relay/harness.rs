@@ -61,11 +61,11 @@ impl Harness {
         }
     }
 
-    /// Quick to take shards over, so that tests with several relays are quick too.
+    /// Takes shards over quickly, so that tests with several relays are fast.
     pub(crate) fn settings(&self) -> Settings {
         let mut settings = Settings::new(&self.topic.brokers, &self.topic.name);
-        settings.rebalance = Duration::from_millis(50);
-        settings.poll = Duration::from_millis(20);
+        settings.rebalance_interval = Duration::from_millis(50);
+        settings.poll_interval = Duration::from_millis(20);
         settings
     }
 
@@ -105,7 +105,7 @@ impl Harness {
         .await;
     }
 
-    /// Ids on the wire, in the order of each partition.
+    /// Ids of the messages in the topic, in the order of each partition.
     pub(crate) async fn ids(&self) -> Vec<String> {
         let messages = self.topic.read().await;
         messages.iter().map(|got| got.id().to_owned()).collect()
@@ -140,7 +140,7 @@ pub(crate) fn event(order_id: Uuid, number: i32) -> Envelope {
     Envelope::seal(origin, &event).unwrap()
 }
 
-/// The numbers of one order's events, as they stand on the wire.
+/// The numbers of one order's events, in the order of the topic.
 pub(crate) fn numbers(messages: &[Received], order_id: Uuid) -> Vec<i32> {
     let key = order_id.to_string();
     let of_order = messages.iter().filter(|got| got.key == key);

@@ -1,10 +1,10 @@
-use outbox::{Outcome, enqueue};
+use outbox::{StepOutcome, enqueue};
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::harness::{Harness, event};
 
-/// What many write first: everything after the last id that was seen.
+/// The naive relay: publishes everything after the last id it has seen.
 struct CursorRelay {
     last: i64,
 }
@@ -23,29 +23,29 @@ impl CursorRelay {
 }
 
 #[tokio::test]
-async fn a_row_that_commits_late_is_lost_by_a_cursor_and_published_by_the_relay() {
+async fn late_commit_is_lost_by_a_cursor_and_found_by_the_relay() {
     let harness = Harness::create().await;
     let (late, early) = (event(Uuid::new_v4(), 1), event(Uuid::new_v4(), 1));
     let mut cursor = CursorRelay { last: 0 };
     let mut relay = harness.relay(harness.settings());
 
-    // The first number is taken by a transaction that stays open while the second commits.
+    // The transaction with the first id stays open while the second one commits.
     let mut slow = harness.pool.begin().await.unwrap();
     enqueue(&mut slow, std::slice::from_ref(&late))
         .await
         .unwrap();
     harness.write(std::slice::from_ref(&early)).await;
     assert_eq!(cursor.publish(&harness.pool).await, [early.id]);
-    let step = relay.try_publish_batch().await.unwrap();
-    assert_eq!(step, Outcome::Published(1));
+    let step = relay.step().await.unwrap();
+    assert_eq!(step, StepOutcome::Published(1));
 
     slow.commit().await.unwrap();
     assert!(
         cursor.publish(&harness.pool).await.is_empty(),
-        "lost for ever"
+        "the cursor has lost the row"
     );
-    let step = relay.try_publish_batch().await.unwrap();
-    assert_eq!(step, Outcome::Published(1));
+    let step = relay.step().await.unwrap();
+    assert_eq!(step, StepOutcome::Published(1));
     let mut published = harness.ids().await;
     let mut written = vec![late.id.to_string(), early.id.to_string()];
     published.sort();
@@ -54,12 +54,12 @@ async fn a_row_that_commits_late_is_lost_by_a_cursor_and_published_by_the_relay(
 }
 
 #[tokio::test]
-async fn what_is_rolled_back_is_never_published() {
+async fn rolled_back_event_is_never_published() {
     let harness = Harness::create().await;
     let mut tx = harness.pool.begin().await.unwrap();
     enqueue(&mut tx, &[event(Uuid::new_v4(), 1)]).await.unwrap();
     tx.rollback().await.unwrap();
-    let step = harness.relay(harness.settings()).try_publish_batch().await;
-    assert_eq!(step.unwrap(), Outcome::Idle);
+    let step = harness.relay(harness.settings()).step().await;
+    assert_eq!(step.unwrap(), StepOutcome::Idle);
     assert!(harness.ids().await.is_empty());
 }

@@ -1,15 +1,17 @@
-//! The relay on a real Postgres and a real Kafka; each test has a database and a topic of its own.
+//! Tests of the relay with a real Postgres and a real Kafka. Each test has its own database and topic.
 
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, also outside of its own function"
+    reason = "a test fails by panicking, also in the functions it calls"
 )]
 
 mod backlog;
+mod columns;
 mod crashes;
 mod harness;
 mod late_commits;
+mod message_format;
 mod order;
 mod outages;
 mod replicas;
@@ -17,4 +19,3 @@ mod republishing;
 mod retention;
 mod sessions;
 mod wakes;
-mod wire;

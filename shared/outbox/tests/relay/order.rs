@@ -2,12 +2,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use events::Envelope;
-use outbox::Outcome;
+use outbox::StepOutcome;
 use uuid::Uuid;
 
 use crate::harness::{Harness, event, numbers};
 
-/// Above what a producer accepts by default.
+/// Larger than a producer accepts by default.
 const TOO_LARGE: usize = 1_100_000;
 
 fn oversized(order_id: Uuid, number: i32) -> Envelope {
@@ -17,7 +17,7 @@ fn oversized(order_id: Uuid, number: i32) -> Envelope {
 }
 
 #[tokio::test]
-async fn the_events_of_one_order_arrive_in_order_over_many_batches() {
+async fn events_of_one_order_arrive_in_order_over_many_batches() {
     let harness = Harness::create().await;
     let orders: Vec<Uuid> = (0..7).map(|_| Uuid::new_v4()).collect();
     for number in 1..=20 {
@@ -25,10 +25,10 @@ async fn the_events_of_one_order_arrive_in_order_over_many_batches() {
         harness.write(&events).await;
     }
     let mut settings = harness.settings();
-    settings.batch_max = 9;
+    settings.batch_rows_max = 9;
     let mut relay = harness.relay(settings);
     let mut steps = 0;
-    while relay.try_publish_batch().await.unwrap() != Outcome::Idle {
+    while relay.step().await.unwrap() != StepOutcome::Idle {
         steps += 1;
     }
     assert_eq!(steps, (7 * 20_u32).div_ceil(9));
@@ -41,22 +41,34 @@ async fn the_events_of_one_order_arrive_in_order_over_many_batches() {
 }
 
 #[tokio::test]
-async fn an_event_that_cannot_be_sent_is_not_overtaken_by_the_next_of_its_order() {
+async fn unsendable_event_is_not_overtaken_by_its_order() {
     let harness = Harness::create().await;
     let (stuck, other) = (Uuid::new_v4(), Uuid::new_v4());
     harness
         .write(&[oversized(stuck, 1), event(stuck, 2), event(other, 1)])
         .await;
     let mut relay = harness.relay(harness.settings());
-    let first = relay.try_publish_batch().await.unwrap();
-    let (published, refused) = (1, 2);
-    assert_eq!(first, Outcome::Refused { published, refused });
-    let again = relay.try_publish_batch().await.unwrap();
-    let (published, refused) = (0, 2);
-    assert_eq!(again, Outcome::Refused { published, refused });
+    let first = relay.step().await.unwrap();
+    let (published, undelivered) = (1, 2);
+    assert_eq!(
+        first,
+        StepOutcome::Undelivered {
+            published,
+            undelivered
+        }
+    );
+    let again = relay.step().await.unwrap();
+    let (published, undelivered) = (0, 2);
+    assert_eq!(
+        again,
+        StepOutcome::Undelivered {
+            published,
+            undelivered
+        }
+    );
     let messages = harness.topic.read().await;
     assert_eq!(numbers(&messages, other), [1]);
-    assert_eq!(messages.len(), 1, "nothing of the order that is held up");
+    assert_eq!(messages.len(), 1, "no event of the blocked order");
 }
 
 #[tokio::test]
@@ -65,8 +77,8 @@ async fn wakes_do_not_turn_a_failure_into_a_busy_loop() {
     let harness = Harness::create().await;
     harness.write(&[oversized(Uuid::new_v4(), 1)]).await;
     let mut settings = harness.settings();
-    settings.reached = |place| {
-        if place == "relay.claimed" {
+    settings.reached = |point| {
+        if point == "relay.claimed" {
             CLAIMS.fetch_add(1, Ordering::Relaxed);
         }
     };

@@ -2,14 +2,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use events::Envelope;
-use outbox::{Outcome, SHARDS};
+use outbox::{SHARDS, StepOutcome};
 use uuid::Uuid;
 
 use crate::harness::{Harness, event, eventually, numbers};
 
 const ALL: i64 = SHARDS as i64;
 
-/// Orders enough to have some in every shard.
+/// Enough orders to have some in every shard.
 fn orders() -> Vec<Uuid> {
     let orders: Vec<Uuid> = (0..64).map(Uuid::from_u128).collect();
     let shards: BTreeSet<i16> = orders.iter().map(|id| outbox::shard_of(*id)).collect();
@@ -24,11 +24,11 @@ async fn write_round(harness: &Harness, orders: &[Uuid], number: i32) {
 }
 
 #[tokio::test]
-async fn two_relays_share_the_work_and_the_one_left_takes_over_all_of_it() {
+async fn relays_share_the_shards_and_a_survivor_takes_all() {
     let harness = Harness::create().await;
     let orders = orders();
     let (_first_shutdown, first) = harness.run(harness.settings());
-    eventually("one relay has everything", async || {
+    eventually("one relay has all shards", async || {
         harness.shares().await == [ALL]
     })
     .await;
@@ -37,7 +37,7 @@ async fn two_relays_share_the_work_and_the_one_left_takes_over_all_of_it() {
     for number in 2..=10 {
         write_round(&harness, &orders, number).await;
     }
-    eventually("two relays have half each", async || {
+    eventually("each relay has half of the shards", async || {
         harness.shares().await == [ALL / 2, ALL / 2]
     })
     .await;
@@ -45,13 +45,14 @@ async fn two_relays_share_the_work_and_the_one_left_takes_over_all_of_it() {
     write_round(&harness, &orders, 11).await;
     first.abort();
     write_round(&harness, &orders, 12).await;
-    eventually("the other relay has everything", async || {
+    eventually("the other relay has all shards", async || {
         harness.shares().await == [ALL]
     })
     .await;
     harness.all_published().await;
 
-    // The one that was aborted may have sent what it did not mark: sent again, never overtaken.
+    // The aborted relay may have sent rows without marking them. They are sent again, and no later
+    // event overtakes them.
     let messages = harness.topic.read().await;
     for order in orders {
         let mut seen = numbers(&messages, order);
@@ -63,22 +64,22 @@ async fn two_relays_share_the_work_and_the_one_left_takes_over_all_of_it() {
 }
 
 #[tokio::test]
-async fn a_relay_that_is_paused_loses_its_shards_and_comes_back_harmlessly() {
+async fn paused_relay_loses_its_shards_and_resumes_safely() {
     let harness = Harness::create().await;
     let mut settings = harness.settings();
-    settings.silence_max = Duration::from_millis(300);
+    settings.session_idle_max = Duration::from_millis(300);
     let mut paused = harness.relay(settings);
-    assert_eq!(paused.try_publish_batch().await.unwrap(), Outcome::Idle);
+    assert_eq!(paused.step().await.unwrap(), StepOutcome::Idle);
     assert_eq!(harness.shares().await, [ALL]);
 
-    // From here on it is not stepped, as if its process had been stopped.
+    // It makes no more steps, as if its process were stopped.
     let event = event(Uuid::new_v4(), 1);
     harness.write(std::slice::from_ref(&event)).await;
     let (_shutdown, _other) = harness.run(harness.settings());
     harness.all_published().await;
 
-    // It finds its session gone, makes a new one, and sends nothing twice.
-    assert!(paused.try_publish_batch().await.is_err());
-    assert_eq!(paused.try_publish_batch().await.unwrap(), Outcome::Idle);
+    // Its session has ended. It opens a new one and sends nothing twice.
+    assert!(paused.step().await.is_err());
+    assert_eq!(paused.step().await.unwrap(), StepOutcome::Idle);
     assert_eq!(harness.ids().await, [event.id.to_string()]);
 }

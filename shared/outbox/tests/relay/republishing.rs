@@ -2,7 +2,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use outbox::{Outcome, republish, routes};
+use outbox::{StepOutcome, republish, routes};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ fn long_ago() -> DateTime<Utc> {
 }
 
 #[tokio::test]
-async fn what_was_published_is_sent_again_with_the_same_ids_and_in_order() {
+async fn republished_events_keep_their_ids_and_order() {
     let harness = Harness::create().await;
     let orders: Vec<Uuid> = (0..5).map(|_| Uuid::new_v4()).collect();
     for number in 1..=4 {
@@ -22,18 +22,15 @@ async fn what_was_published_is_sent_again_with_the_same_ids_and_in_order() {
         harness.write(&events).await;
     }
     let mut settings = harness.settings();
-    settings.batch_max = 7;
+    settings.batch_rows_max = 7;
     let mut relay = harness.relay(settings);
-    while relay.try_publish_batch().await.unwrap() != Outcome::Idle {}
+    while relay.step().await.unwrap() != StepOutcome::Idle {}
     let first = harness.topic.read().await;
     assert_eq!(republish(&harness.pool, long_ago()).await.unwrap(), 20);
-    // A repeat before anything was sent finds nothing to do.
+    // A repeat before the relay has sent anything finds nothing to do.
     assert_eq!(republish(&harness.pool, long_ago()).await.unwrap(), 0);
-    assert!(
-        relay.try_publish_batch().await.is_err(),
-        "its session ended"
-    );
-    while relay.try_publish_batch().await.unwrap() != Outcome::Idle {}
+    assert!(relay.step().await.is_err(), "its session has ended");
+    while relay.step().await.unwrap() != StepOutcome::Idle {}
     let messages = harness.topic.read().await;
     for order in orders {
         assert_eq!(numbers(&messages, order), [1, 2, 3, 4, 1, 2, 3, 4]);
@@ -49,7 +46,7 @@ async fn what_was_published_is_sent_again_with_the_same_ids_and_in_order() {
 }
 
 #[tokio::test]
-async fn only_the_window_that_was_asked_for_is_sent_again() {
+async fn only_the_requested_window_is_republished() {
     let harness = Harness::create().await;
     for (number, age) in [(1, "2 hours"), (2, "30 minutes"), (3, "0")] {
         harness.write(&[event(Uuid::new_v4(), number)]).await;
@@ -68,7 +65,7 @@ async fn only_the_window_that_was_asked_for_is_sent_again() {
 }
 
 #[tokio::test]
-async fn an_operator_can_ask_for_it_over_http() {
+async fn operator_republishes_over_http() {
     let harness = Harness::create().await;
     harness.write(&[event(Uuid::new_v4(), 1)]).await;
     let (_shutdown, _task) = harness.run(harness.settings());
@@ -78,7 +75,7 @@ async fn an_operator_can_ask_for_it_over_http() {
     let table = routes(harness.pool.clone(), harness.wake.clone());
     tokio::spawn(async move { axum::serve(listener, table).await });
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let ask = async |body: Value| {
+    let post = async |body: Value| {
         let url = format!("{url}/admin/outbox/republish");
         let response = client.post(url).json(&body).send().await.unwrap();
         (
@@ -86,15 +83,18 @@ async fn an_operator_can_ask_for_it_over_http() {
             response.json::<Value>().await.unwrap(),
         )
     };
-    let (status, answer) = ask(json!({ "since": long_ago().to_rfc3339() })).await;
-    assert_eq!((status, answer), (200, json!({ "republished": 1 })));
-    eventually("it is sent again", async || harness.ids().await.len() == 2).await;
-    let (status, problem) = ask(json!({ "since": "yesterday" })).await;
+    let (status, body) = post(json!({ "since": long_ago().to_rfc3339() })).await;
+    assert_eq!((status, body), (200, json!({ "republished": 1 })));
+    eventually("the event is sent again", async || {
+        harness.ids().await.len() == 2
+    })
+    .await;
+    let (status, problem) = post(json!({ "since": "yesterday" })).await;
     assert_eq!((status, &problem["code"]), (400, &"invalid_body".into()));
 }
 
 #[tokio::test]
-async fn a_topic_that_was_lost_and_made_anew_is_filled_again_by_the_same_relay() {
+async fn running_relay_refills_a_recreated_topic() {
     let harness = Harness::create().await;
     let order = Uuid::new_v4();
     harness.write(&[event(order, 1), event(order, 2)]).await;
@@ -108,7 +108,8 @@ async fn a_topic_that_was_lost_and_made_anew_is_filled_again_by_the_same_relay()
         harness.all_published().await;
         republish(&harness.pool, long_ago()).await.unwrap();
         harness.all_published().await;
-        // The newest was perhaps sent to the old topic, and is in the new one for certain by now.
+        // Before the republication, the newest event went to the old topic or to the new one. After
+        // it, the new topic has all events.
         let mut seen = numbers(&harness.topic.read().await, order);
         if seen.len() > newest as usize {
             assert_eq!(seen.remove(0), newest);
@@ -118,39 +119,39 @@ async fn a_topic_that_was_lost_and_made_anew_is_filled_again_by_the_same_relay()
     }
 }
 
-/// Where the relay of the next test stands still, once, and where it is let go.
+/// The relay of the next test pauses once after its acknowledgements, until the test resumes it.
 static ACKNOWLEDGED: Barrier = Barrier::new(2);
-static LET_GO: Barrier = Barrier::new(2);
-static STOOD_STILL: AtomicBool = AtomicBool::new(false);
+static RESUMED: Barrier = Barrier::new(2);
+static HAS_PAUSED: AtomicBool = AtomicBool::new(false);
 
-fn stand_still(point: &'static str) {
-    if point == "relay.acknowledged" && !STOOD_STILL.swap(true, Ordering::AcqRel) {
+fn pause_once(point: &'static str) {
+    if point == "relay.acknowledged" && !HAS_PAUSED.swap(true, Ordering::AcqRel) {
         ACKNOWLEDGED.wait();
-        LET_GO.wait();
+        RESUMED.wait();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_relay_with_acknowledgements_of_the_broker_that_is_gone_cannot_mark_its_rows() {
+async fn acknowledgements_of_a_lost_broker_cannot_mark_rows() {
     let harness = Harness::create().await;
     let order = Uuid::new_v4();
     harness.write(&[event(order, 1)]).await;
     let mut settings = harness.settings();
-    settings.reached = stand_still;
+    settings.reached = pause_once;
     let mut relay = harness.relay(settings);
     let step = tokio::spawn(async move {
-        let outcome = relay.try_publish_batch().await;
+        let outcome = relay.step().await;
         (relay, outcome)
     });
     let waited = tokio::task::spawn_blocking(|| ACKNOWLEDGED.wait());
     waited.await.unwrap();
-    // Acknowledged and not marked: republication finds nothing to unmark.
+    // The rows are acknowledged but not marked, so republication has nothing to unmark.
     assert_eq!(republish(&harness.pool, long_ago()).await.unwrap(), 0);
-    let let_go = tokio::task::spawn_blocking(|| LET_GO.wait());
-    let_go.await.unwrap();
+    let resumed = tokio::task::spawn_blocking(|| RESUMED.wait());
+    resumed.await.unwrap();
     let (mut relay, outcome) = step.await.unwrap();
-    assert!(outcome.is_err(), "it marked rows of the lost broker");
+    assert!(outcome.is_err(), "the relay marked rows of the lost broker");
     assert_eq!(harness.unpublished().await, 1);
-    while relay.try_publish_batch().await.unwrap() != Outcome::Idle {}
+    while relay.step().await.unwrap() != StepOutcome::Idle {}
     assert_eq!(numbers(&harness.topic.read().await, order), [1, 1]);
 }

@@ -9,13 +9,13 @@ use uuid::Uuid;
 
 use crate::harness::{Harness, event};
 
-/// Short enough that a test sees partitions grow old.
+/// Short enough that partitions expire during a test.
 const RETENTION: Retention = Retention {
     window: Duration::from_secs(20),
-    partition: Duration::from_secs(10),
+    partition_width: Duration::from_secs(10),
 };
 
-/// A partition for a time that has passed, as if a worker had made it then.
+/// Creates a partition for a past time, as if maintenance had created it then.
 async fn old_partition(harness: &Harness, seconds_ago: i64) -> DateTime<Utc> {
     let from = Utc::now() - TimeDelta::seconds(seconds_ago);
     let from = DateTime::from_timestamp(from.timestamp().div_euclid(10) * 10, 0).unwrap();
@@ -35,7 +35,7 @@ async fn old_partition(harness: &Harness, seconds_ago: i64) -> DateTime<Utc> {
 
 async fn write_at(harness: &Harness, created_at: DateTime<Utc>, published: bool) {
     harness.write(&[event(Uuid::new_v4(), 1)]).await;
-    // A changed time moves the row to its partition.
+    // Changing the time moves the row to its partition.
     sqlx::query(
         "update outbox set created_at = $1, published_at = case when $2 then now() end
          where id = (select max(id) from outbox)",
@@ -64,10 +64,10 @@ async fn partitions(harness: &Harness) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn partitions_are_made_ahead_once_and_new_rows_go_there() {
+async fn partitions_are_created_ahead_once_and_used() {
     let harness = Harness::create().await;
     let day = Retention {
-        partition: Duration::from_secs(86_400),
+        partition_width: Duration::from_secs(86_400),
         ..RETENTION
     };
     let first = maintain(&harness.pool, day).await.unwrap();
@@ -81,7 +81,7 @@ async fn partitions_are_made_ahead_once_and_new_rows_go_there() {
 }
 
 #[tokio::test]
-async fn only_a_partition_that_is_old_and_wholly_published_is_dropped() {
+async fn only_old_fully_published_partitions_are_dropped() {
     let harness = Harness::create().await;
     let published = old_partition(&harness, 300).await;
     let unpublished = old_partition(&harness, 200).await;
@@ -95,7 +95,7 @@ async fn only_a_partition_that_is_old_and_wholly_published_is_dropped() {
     assert_eq!(count(&harness, "outbox").await, 3);
     assert_eq!(harness.unpublished().await, 1);
 
-    // Published at last, it goes with the next round.
+    // Once it is published, the next round drops it.
     let (_shutdown, _task) = harness.run(harness.settings());
     harness.all_published().await;
     let round = maintain(&harness.pool, RETENTION).await.unwrap();
@@ -105,9 +105,9 @@ async fn only_a_partition_that_is_old_and_wholly_published_is_dropped() {
 }
 
 #[tokio::test]
-async fn rows_in_the_default_partition_are_in_nobody_s_way_and_leave_in_their_time() {
+async fn default_partition_rows_are_published_and_expire() {
     let harness = Harness::create().await;
-    // Nobody has made a partition for the present yet.
+    // No partition exists for the current time yet.
     harness.write(&[event(Uuid::new_v4(), 1)]).await;
     let old = Utc::now() - TimeDelta::seconds(300);
     write_at(&harness, old, true).await;
@@ -115,7 +115,7 @@ async fn rows_in_the_default_partition_are_in_nobody_s_way_and_leave_in_their_ti
     assert_eq!(count(&harness, "outbox_default").await, 3);
     let round = maintain(&harness.pool, RETENTION).await.unwrap();
     assert_eq!(round.deleted, 1, "{round:?}");
-    // The present one cannot be made, those ahead can.
+    // The current partition cannot be created, the future ones can.
     assert!((2..=3).contains(&round.created), "{round:?}");
     assert_eq!(count(&harness, "outbox_default").await, 2);
     let (_shutdown, _task) = harness.run(harness.settings());
@@ -124,11 +124,11 @@ async fn rows_in_the_default_partition_are_in_nobody_s_way_and_leave_in_their_ti
 }
 
 #[tokio::test]
-async fn somebody_who_is_writing_is_not_kept_waiting() {
+async fn maintenance_does_not_block_an_open_writer() {
     let harness = Harness::create().await;
     let old = old_partition(&harness, 300).await;
     write_at(&harness, old, true).await;
-    // An event is being written, and stays so.
+    // A transaction that writes an event stays open.
     let mut writer = harness.pool.begin().await.unwrap();
     outbox::enqueue(&mut writer, &[event(Uuid::new_v4(), 1)])
         .await
@@ -141,9 +141,9 @@ async fn somebody_who_is_writing_is_not_kept_waiting() {
 }
 
 #[tokio::test]
-async fn no_writer_is_refused_while_the_present_s_partition_is_made() {
+async fn writers_do_not_fail_while_a_partition_is_created() {
     let harness = Harness::create().await;
-    // Planned once, as in a service that runs.
+    // The statement is already planned, as in a running service.
     write_ten(&harness, 0).await;
     for round in 0..60 {
         for name in partitions(&harness).await {
@@ -166,7 +166,7 @@ async fn no_writer_is_refused_while_the_present_s_partition_is_made() {
     }
 }
 
-/// Begins at another moment of the maintenance in each round.
+/// Starts at a different moment of the maintenance in each round.
 async fn write_ten(harness: &Harness, round: u64) {
     tokio::time::sleep(Duration::from_micros(200 * round)).await;
     for _ in 0..10 {
@@ -175,19 +175,19 @@ async fn write_ten(harness: &Harness, round: u64) {
 }
 
 #[tokio::test]
-async fn one_replica_at_a_time_does_it_and_the_others_do_nothing() {
+async fn concurrent_maintenance_creates_partitions_once() {
     let harness = Harness::create().await;
     let rounds = (0..4).map(|_| maintain(&harness.pool, RETENTION));
     let rounds = futures_util::future::join_all(rounds).await;
     let created: u64 = rounds.into_iter().map(|round| round.unwrap().created).sum();
-    // A second may have begun a partition's time meanwhile.
+    // The test may run across the boundary between two partitions.
     assert!((1..=4).contains(&created), "{created}");
     let names = partitions(&harness).await;
     assert_eq!(names.len() as u64, created + 1, "{names:?}");
 }
 
 #[tokio::test]
-async fn rows_written_before_there_were_partitions_are_kept_and_published() {
+async fn rows_from_before_partitioning_are_kept_and_published() {
     let harness = Harness::create_with(&["0001_outbox"]).await;
     let order = Uuid::new_v4();
     harness.write(&[event(order, 1), event(order, 2)]).await;
@@ -199,7 +199,7 @@ async fn rows_written_before_there_were_partitions_are_kept_and_published() {
     harness.write(&[event(order, 3)]).await;
     maintain(&harness.pool, RETENTION).await.unwrap();
     let mut relay = harness.relay(harness.settings());
-    relay.try_publish_batch().await.unwrap();
+    relay.step().await.unwrap();
     let messages = harness.topic.read().await;
     assert_eq!(crate::harness::numbers(&messages, order), [2, 3]);
     let ids: Vec<i64> = sqlx::query_scalar("select id from outbox order by id")
@@ -210,13 +210,14 @@ async fn rows_written_before_there_were_partitions_are_kept_and_published() {
 }
 
 #[tokio::test]
-async fn the_relay_finds_unpublished_rows_by_the_small_index_of_each_partition() {
+async fn relay_reads_the_partial_index_of_each_partition() {
     let harness = Harness::create().await;
     for seconds_ago in [300, 200, 100] {
         let old = old_partition(&harness, seconds_ago).await;
         write_at(&harness, old, true).await;
     }
-    // As the relay connects: a plan may not depend on what was in the table when it was made.
+    // The settings of the relay's session: a plan must not depend on the table's content at the time
+    // of planning.
     let mut tx = harness.pool.begin().await.unwrap();
     let pinned = "set local enable_seqscan = off; set local enable_bitmapscan = off;
                   set local enable_sort = off";
@@ -239,19 +240,19 @@ async fn the_relay_finds_unpublished_rows_by_the_small_index_of_each_partition()
 }
 
 #[tokio::test]
-async fn a_round_that_is_given_up_on_a_silent_store_does_not_keep_its_place_in_the_pool() {
+async fn round_dropped_on_a_silent_database_frees_its_connection() {
     let harness = Harness::create().await;
     let url = harness.pool.connect_options().to_url_lossy();
-    let wire = FaultProxy::to(url.as_str()).await.unwrap();
+    let proxy = FaultProxy::to(url.as_str()).await.unwrap();
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .test_before_acquire(false)
         .acquire_timeout(Duration::from_secs(15));
-    let pool = pool.connect(&wire.url).await.unwrap();
-    wire.silence();
+    let pool = pool.connect(&proxy.url).await.unwrap();
+    proxy.silence();
     let round = tokio::time::timeout(Duration::from_millis(200), maintain(&pool, RETENTION));
     assert!(round.await.is_err());
-    wire.open();
+    proxy.open();
     let maintained = maintain(&pool, RETENTION).await.unwrap();
     assert!(maintained.created > 0, "{maintained:?}");
 }

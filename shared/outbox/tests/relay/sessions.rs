@@ -16,12 +16,12 @@ async fn end_relay_sessions(harness: &Harness) -> i64 {
 }
 
 #[tokio::test]
-async fn a_relay_whose_session_is_ended_makes_a_new_one_and_goes_on() {
+async fn relay_reconnects_after_its_session_ends() {
     let harness = Harness::create().await;
     let (_shutdown, _task) = harness.run(harness.settings());
     let order = Uuid::new_v4();
     for number in 1..=3 {
-        eventually("it holds its shards", async || {
+        eventually("the relay holds shards", async || {
             !harness.shares().await.is_empty()
         })
         .await;

@@ -1,4 +1,4 @@
-//! Messages become effects, or are parked: the transactions of a consumer.
+//! The transactions of a consumer: messages have their effect or are parked.
 
 use std::panic::AssertUnwindSafe;
 
@@ -12,58 +12,58 @@ use crate::batch::{Batch, Content, Message, Tally};
 use crate::consumer::Handler;
 use crate::delivery::Delivery;
 use crate::fault::Fault;
-use crate::parked::NewParked;
+use crate::parked::{self, NewParked, orders};
+use crate::processed;
 use crate::settings::Settings;
-use crate::{ledger, parked};
 
-/// What consumers and redrives of one group share.
-pub(crate) struct Work<H> {
+/// Shared by the consumer and the redrives of one group.
+pub(crate) struct Processor<H> {
     pub(crate) settings: Settings,
     pub(crate) pool: PgPool,
     pub(crate) handler: H,
 }
 
-impl<H: Handler> Work<H> {
-    /// Works the batch off. An error leaves in it what is still to be done, to be tried again.
-    pub(crate) async fn settle(&self, batch: &mut Batch) -> anyhow::Result<()> {
-        if !batch.suspect {
-            match self.together(&batch.messages).await {
+impl<H: Handler> Processor<H> {
+    /// Processes the batch. After an error the batch contains the messages that are still to be done.
+    pub(crate) async fn process(&self, batch: &mut Batch) -> anyhow::Result<()> {
+        if !batch.one_by_one {
+            match self.process_together(&batch.messages).await {
                 Ok(tally) => {
                     batch.tally.add(tally);
                     batch.messages.clear();
                     return Ok(());
                 }
-                Err(Fault::Surroundings(error)) => return Err(error),
+                Err(Fault::Infrastructure(error)) => return Err(error),
                 Err(Fault::Message(error)) => {
                     let error = format!("{error:#}");
-                    tracing::info!(error, "a batch failed: looking for the message at fault");
-                    batch.suspect = true;
+                    tracing::info!(error, "batch failed, processing its messages one by one");
+                    batch.one_by_one = true;
                 }
             }
         }
-        self.one_by_one(batch).await
+        self.process_one_by_one(batch).await
     }
 
-    /// Each message in a transaction of its own, so that all others flow on. What follows a message
-    /// that failed waits with it, if it is of the same order.
-    async fn one_by_one(&self, batch: &mut Batch) -> anyhow::Result<()> {
-        let mut held_up = Vec::new();
+    /// One transaction per message, so that one failure does not stop other orders. Later messages of
+    /// a failed message's order wait with it.
+    async fn process_one_by_one(&self, batch: &mut Batch) -> anyhow::Result<()> {
+        let mut waiting = Vec::new();
         let mut failure = None;
         let mut next = 0;
         while let Some(message) = batch.messages.get_mut(next) {
             let subject = message.subject();
-            if subject.is_some() && held_up.contains(&subject) {
+            if subject.is_some() && waiting.contains(&subject) {
                 next += 1;
                 continue;
             }
-            match self.alone(message).await {
+            match self.process_alone(message).await {
                 Ok(tally) => {
                     batch.tally.add(tally);
                     batch.messages.remove(next);
                 }
-                Err(Fault::Surroundings(error)) => return Err(error),
+                Err(Fault::Infrastructure(error)) => return Err(error),
                 Err(Fault::Message(error)) => {
-                    held_up.push(subject);
+                    waiting.push(subject);
                     failure = Some(error);
                     next += 1;
                 }
@@ -72,36 +72,38 @@ impl<H: Handler> Work<H> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// One message: handled, or parked after its last try.
-    async fn alone(&self, message: &mut Message) -> Result<Tally, Fault> {
+    /// Handles one message, or parks it after its last try.
+    async fn process_alone(&self, message: &mut Message) -> Result<Tally, Fault> {
         let cause = match &message.content {
             Content::Unreadable(_, error) => error.to_string(),
-            Content::Readable(_) => match self.together(std::slice::from_ref(message)).await {
-                Err(Fault::Message(error)) => {
-                    message.tries += 1;
-                    if message.tries < self.settings.tries_max {
-                        return Err(Fault::Message(error));
+            Content::Readable(_) => {
+                match self.process_together(std::slice::from_ref(message)).await {
+                    Err(Fault::Message(error)) => {
+                        message.tries += 1;
+                        if message.tries < self.settings.tries_max {
+                            return Err(Fault::Message(error));
+                        }
+                        format!("{error:#}")
                     }
-                    format!("{error:#}")
+                    processed => return processed,
                 }
-                settled => return settled,
-            },
+            }
         };
         let limit = self.settings.transaction_max;
         let parked = tokio::time::timeout(limit, self.park(message, &cause)).await;
-        Ok(parked.context("parking takes too long")??)
+        Ok(parked.context("parking a message timed out")??)
     }
 
-    /// Ledger and effects of readable messages in one transaction; what belongs to an order that is
-    /// held up goes to the end of its queue.
-    async fn together(&self, messages: &[Message]) -> Result<Tally, Fault> {
+    /// Records and handles the readable messages in one transaction. Messages of blocked orders go to
+    /// the end of their order's queue.
+    async fn process_together(&self, messages: &[Message]) -> Result<Tally, Fault> {
         if messages.is_empty() {
             return Ok(Tally::default());
         }
         let limit = self.settings.transaction_max;
         let tally = tokio::time::timeout(limit, self.transact(messages))
             .await
-            .context("the transaction takes too long")??;
+            .context("the transaction timed out")??;
         self.handler.committed();
         metrics::counter!(metric::INBOX_PROCESSED).increment(tally.fresh as u64);
         metrics::counter!(metric::INBOX_DUPLICATES).increment(tally.duplicates as u64);
@@ -124,23 +126,23 @@ impl<H: Handler> Work<H> {
                 }
                 Content::Unreadable(..) => None,
             });
-        let mut recorded = ledger::record(&mut tx, group, ids.collect())
+        let mut recorded = processed::record(&mut tx, group, ids.collect())
             .await
-            .context("writing the ledger")?;
+            .context("recording processed messages")?;
         let mut tally = Tally::default();
         let mut new: Vec<&Delivery> = Vec::with_capacity(messages.len());
         for message in messages {
             let Content::Readable(delivery) = &message.content else {
                 continue;
             };
-            if recorded.held.contains(&delivery.envelope.subject) {
+            if recorded.blocked.contains(&delivery.envelope.subject) {
                 let queued = new_parked(message, "waits behind a parked message of its order", 0);
                 let added = parked::add(&mut tx, group, &queued);
                 match added.await.context("queueing behind a parked message")? {
                     true => tally.parked += 1,
                     false => tally.duplicates += 1,
                 }
-            // The same message may stand in one batch twice: only the first is let through.
+            // A batch may contain the same message twice: only the first one is handled.
             } else if recorded.fresh.remove(&delivery.envelope.id) {
                 new.push(delivery);
             } else {
@@ -157,8 +159,8 @@ impl<H: Handler> Work<H> {
         Ok(tally)
     }
 
-    /// Asks the handler. One that panics has failed: it must not end the consumer, again with every
-    /// restart.
+    /// Calls the handler. A panic counts as a failure of the message: if it ended the consumer, it
+    /// would do so again after every restart.
     pub(crate) async fn handle(
         &self,
         connection: &mut PgConnection,
@@ -171,44 +173,42 @@ impl<H: Handler> Work<H> {
         }
     }
 
-    /// Puts the message aside with its cause, and holds its order up.
+    /// Stores the message with its cause, and blocks its order.
     async fn park(&self, message: &Message, cause: &str) -> anyhow::Result<Tally> {
         let group = &self.settings.group;
+        let duplicate = Tally {
+            duplicates: 1,
+            ..Tally::default()
+        };
         let mut connection = database::acquire(&self.pool)
             .await
             .context("beginning to park")?;
         let mut tx = connection.begin().await.context("beginning to park")?;
         if let Some(subject) = message.subject() {
-            parked::hold_order(&mut tx, group, subject)
+            orders::block(&mut tx, group, subject)
                 .await
-                .context("holding the order up")?;
+                .context("blocking the order")?;
         }
-        if let Some(id) = message.ledger_id() {
-            // Waits for whoever handles this very message just now, after a rebalance; if it was
-            // handled, it is not parked.
-            if !ledger::record_one(&mut tx, group, id).await? {
-                return Ok(Tally {
-                    duplicates: 1,
-                    ..Tally::default()
-                });
+        if let Some(id) = message.processed_id() {
+            // After a rebalance another consumer may be handling this message. The insert waits for
+            // its transaction. A message that was handled is not parked.
+            if !processed::record_one(&mut tx, group, id).await? {
+                return Ok(duplicate);
             }
-            ledger::forget_one(&mut tx, group, id).await?;
+            processed::forget_one(&mut tx, group, id).await?;
         }
         let tries = i32::try_from(message.tries).unwrap_or(i32::MAX);
-        let culprit = new_parked(message, cause, tries);
-        let added = parked::add(&mut tx, group, &culprit)
+        let failed = new_parked(message, cause, tries);
+        let added = parked::add(&mut tx, group, &failed)
             .await
             .context("parking a message")?;
         if !added {
-            return Ok(Tally {
-                duplicates: 1,
-                ..Tally::default()
-            });
+            return Ok(duplicate);
         }
         tx.commit().await.context("committing a parked message")?;
         (self.settings.reached)("inbox.parked");
         let (order_id, position) = (message.subject(), message.position);
-        tracing::error!(?order_id, ?position, cause, "a message is parked");
+        tracing::error!(?order_id, ?position, cause, "message parked");
         self.count_parked(1).await;
         Ok(Tally {
             parked: 1,
@@ -216,7 +216,7 @@ impl<H: Handler> Work<H> {
         })
     }
 
-    /// Tells the metrics that so many messages were parked just now.
+    /// Updates the metrics after messages were parked.
     async fn count_parked(&self, parked: usize) {
         if parked > 0 {
             metrics::counter!(metric::INBOX_PARKED).increment(parked as u64);
@@ -225,9 +225,9 @@ impl<H: Handler> Work<H> {
     }
 }
 
-/// Tells the metrics how many messages are parked. Nothing depends on it.
+/// Sets the gauge of parked messages. A failure is ignored: nothing depends on the gauge.
 pub(crate) async fn measure_parked(pool: &PgPool) {
-    let count = async { parked::count(&mut *database::acquire(pool).await?).await };
+    let count = async { parked::summary::count(&mut *database::acquire(pool).await?).await };
     match count.await {
         Ok(count) => metrics::gauge!(metric::INBOX_PARKED_MESSAGES).set(count as f64),
         Err(error) => tracing::debug!(%error, "parked messages not counted"),
@@ -236,9 +236,9 @@ pub(crate) async fn measure_parked(pool: &PgPool) {
 
 fn new_parked(message: &Message, cause: &str, tries: i32) -> NewParked {
     NewParked {
-        wire: message.wire(),
+        raw: message.raw_message(),
         subject: message.subject(),
-        ledger_id: message.ledger_id(),
+        processed_id: message.processed_id(),
         position: message.position,
         cause: cause.to_owned(),
         tries,

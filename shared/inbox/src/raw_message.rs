@@ -1,4 +1,5 @@
-//! A message as it stood in the topic: what is read now, and what is kept to be read again.
+//! A message exactly as Kafka delivered it, and how it is decoded. Parked messages are stored in
+//! this form and decoded again later.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
@@ -10,42 +11,34 @@ use rdkafka::message::{BorrowedMessage, Headers as _};
 use thiserror::Error;
 use uuid::Uuid;
 
-/// Namespace of the identities of messages that have no readable id; it may never change.
+/// Namespace of the identities of unreadable messages; it may never change.
 const NAMESPACE: Uuid = Uuid::from_u128(0x2f0c_8d5e_91b7_4a63_8e1d_5b7a_c0d4_36f2);
 
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{part} of the message is missing or malformed")]
-pub struct Undecodable {
-    part: &'static str,
+/// Key, headers and payload, as bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RawMessage {
+    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) headers: Vec<(String, Option<Vec<u8>>)>,
+    pub(crate) payload: Option<Vec<u8>>,
 }
 
-/// Where a message stood in the topic.
+/// Where a message is in the topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) partition: i32,
     pub(crate) offset: i64,
 }
 
-impl Position {
-    pub(crate) fn of(message: &BorrowedMessage<'_>) -> Self {
-        Self {
-            partition: message.partition(),
-            offset: message.offset(),
-        }
-    }
+/// Why a message is unreadable.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{part} of the message is missing or malformed")]
+pub(crate) struct DecodeError {
+    part: &'static str,
 }
 
-/// Key, headers and payload, byte by byte.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wire {
-    pub(crate) key: Option<Vec<u8>>,
-    pub(crate) headers: Vec<(String, Option<Vec<u8>>)>,
-    pub(crate) payload: Option<Vec<u8>>,
-}
-
-/// The type of a message, read from its header alone: most messages are for somebody else. `None`
-/// for a type that this version does not know, and so cannot be waiting for.
-pub(crate) fn event_type(message: &BorrowedMessage<'_>) -> Result<Option<EventType>, Undecodable> {
+/// The type of a message, read from its header alone, because most messages are not wanted. `None`
+/// for a type that this version does not know and therefore does not handle.
+pub(crate) fn event_type(message: &BorrowedMessage<'_>) -> Result<Option<EventType>, DecodeError> {
     let find = || {
         let headers = message.headers()?;
         let found = headers.iter().find(|header| header.key == header::TYPE)?;
@@ -54,10 +47,10 @@ pub(crate) fn event_type(message: &BorrowedMessage<'_>) -> Result<Option<EventTy
     };
     unless_it_panics(find)
         .flatten()
-        .ok_or(Undecodable { part: header::TYPE })
+        .ok_or(DecodeError { part: header::TYPE })
 }
 
-impl Wire {
+impl RawMessage {
     pub(crate) fn of(message: &BorrowedMessage<'_>) -> Self {
         let headers = unless_it_panics(|| {
             let headers = message.headers()?.iter();
@@ -71,19 +64,19 @@ impl Wire {
         }
     }
 
-    /// The type as the header names it, for people; it need not be one that anybody knows.
+    /// The type as the header names it, for operators. It may be a type that no version knows.
     pub(crate) fn event_type_text(&self) -> Option<&str> {
         self.text(header::TYPE)
     }
 
-    /// As [`event_type`], of a message that was kept.
-    pub(crate) fn event_type(&self) -> Result<Option<EventType>, Undecodable> {
+    /// Like [`event_type`], for a stored message.
+    pub(crate) fn event_type(&self) -> Result<Option<EventType>, DecodeError> {
         let name = self.event_type_text();
         name.map(|name| EventType::from_str(name).ok())
-            .ok_or(Undecodable { part: header::TYPE })
+            .ok_or(DecodeError { part: header::TYPE })
     }
 
-    /// Whose message it is: what the header says, or else the key, which is the same by contract.
+    /// The order of the message: the subject header, or else the key. The contract makes them equal.
     pub(crate) fn subject(&self) -> Option<Uuid> {
         let from_key = || std::str::from_utf8(self.key.as_deref()?).ok()?.parse().ok();
         self.read(header::SUBJECT).ok().or_else(from_key)
@@ -93,8 +86,9 @@ impl Wire {
         self.read(header::ID).ok()
     }
 
-    /// Reads the message. The payload moves into the envelope; it is the larger part.
-    pub(crate) fn open(&mut self, event_type: EventType) -> Result<Envelope, Undecodable> {
+    /// Decodes the message. The payload moves into the envelope without a copy, because it is the
+    /// larger part. After an error the payload is still here.
+    pub(crate) fn decode(&mut self, event_type: EventType) -> Result<Envelope, DecodeError> {
         let mut envelope = Envelope {
             id: self.read::<Uuid>(header::ID)?,
             event_type,
@@ -105,7 +99,7 @@ impl Wire {
             traceparent: self.text(header::TRACEPARENT).map(str::to_owned),
             payload: String::new(),
         };
-        let missing = Undecodable { part: "payload" };
+        let missing = DecodeError { part: "payload" };
         let bytes = self.payload.take().ok_or(missing.clone())?;
         match String::from_utf8(bytes) {
             Ok(payload) => envelope.payload = payload,
@@ -117,12 +111,12 @@ impl Wire {
         Ok(envelope)
     }
 
-    /// Recognises a message that cannot be read when it comes again. The trace is left out: a
-    /// re-publication has another one.
+    /// A hash that recognises an unreadable message when it is delivered again. It leaves the trace
+    /// header out: a re-publication has a different one.
     pub(crate) fn identity(&self) -> Uuid {
         let mut content = Vec::new();
         let mut add = |bytes: Option<&[u8]>| {
-            // The length keeps two parts apart, and "empty" from "absent".
+            // The length separates two parts, and "empty" from "absent".
             let length = bytes.map_or(-1, |bytes| bytes.len() as i64);
             content.extend_from_slice(&length.to_be_bytes());
             content.extend_from_slice(bytes.unwrap_or_default());
@@ -137,10 +131,10 @@ impl Wire {
         Uuid::new_v5(&NAMESPACE, &content)
     }
 
-    fn read<T: FromStr>(&self, part: &'static str) -> Result<T, Undecodable> {
+    fn read<T: FromStr>(&self, part: &'static str) -> Result<T, DecodeError> {
         self.text(part)
             .and_then(|value| value.parse().ok())
-            .ok_or(Undecodable { part })
+            .ok_or(DecodeError { part })
     }
 
     fn text(&self, name: &str) -> Option<&str> {
@@ -149,8 +143,17 @@ impl Wire {
     }
 }
 
-/// The client library panics on a header name that is not UTF-8. Such a message must not end the
-/// consumer, again with every restart.
+impl Position {
+    pub(crate) fn of(message: &BorrowedMessage<'_>) -> Self {
+        Self {
+            partition: message.partition(),
+            offset: message.offset(),
+        }
+    }
+}
+
+/// The client library panics on a header name that is not UTF-8. Such a message must not stop the
+/// consumer: it would stop it again after every restart.
 fn unless_it_panics<T>(read: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(read)).ok()
 }
@@ -159,12 +162,12 @@ fn unless_it_panics<T>(read: impl FnOnce() -> T) -> Option<T> {
 mod tests {
     use super::*;
 
-    fn wire(headers: &[(&str, &str)], payload: &str) -> Wire {
+    fn raw(headers: &[(&str, &str)], payload: &str) -> RawMessage {
         let owned = |(name, value): &(&str, &str)| {
             let value = Some(value.as_bytes().to_vec());
             ((*name).to_owned(), value)
         };
-        Wire {
+        RawMessage {
             key: None,
             headers: headers.iter().map(owned).collect(),
             payload: Some(payload.as_bytes().to_vec()),
@@ -172,24 +175,24 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_message_is_recognised_by_its_content_and_not_by_its_trace() {
-        let first = wire(&[("a", "bc"), ("traceparent", "1")], "x");
-        let again = wire(&[("a", "bc"), ("traceparent", "2")], "x");
+    fn identity_depends_on_content_and_not_on_trace() {
+        let first = raw(&[("a", "bc"), ("traceparent", "1")], "x");
+        let again = raw(&[("a", "bc"), ("traceparent", "2")], "x");
         assert_eq!(first.identity(), again.identity());
         for other in [
-            wire(&[("a", "bc")], "y"),
-            wire(&[("ab", "c")], "x"),
-            wire(&[("a", "bc"), ("d", "")], "x"),
-            Wire::default(),
+            raw(&[("a", "bc")], "y"),
+            raw(&[("ab", "c")], "x"),
+            raw(&[("a", "bc"), ("d", "")], "x"),
+            RawMessage::default(),
         ] {
             assert_ne!(first.identity(), other.identity(), "{other:?}");
         }
     }
 
     #[test]
-    fn the_subject_is_what_the_header_says_or_else_the_key() {
+    fn subject_comes_from_the_header_or_else_the_key() {
         let order = Uuid::new_v4();
-        let mut message = wire(&[], "");
+        let mut message = raw(&[], "");
         assert_eq!(message.subject(), None);
         message.key = Some(order.to_string().into_bytes());
         assert_eq!(message.subject(), Some(order));
@@ -200,9 +203,9 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_cannot_be_opened_keeps_its_payload() {
-        let mut message = wire(&[], "kept");
-        assert!(message.open(EventType::OrderPlaced).is_err());
+    fn undecodable_message_keeps_its_payload() {
+        let mut message = raw(&[], "kept");
+        assert!(message.decode(EventType::OrderPlaced).is_err());
         assert_eq!(message.payload.as_deref(), Some("kept".as_bytes()));
     }
 }

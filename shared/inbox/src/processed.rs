@@ -1,4 +1,5 @@
-//! The table of processed messages: the authority on what has been done.
+//! Store functions for the table `processed_messages`. It is the authority on which messages had
+//! their effect.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,21 +10,21 @@ use uuid::Uuid;
 /// Most rows that one [`reap`] deletes.
 pub const REAP_ROWS_MAX: i64 = 1_000;
 
-/// What the ledger says of a batch.
+/// Result of recording a batch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recorded {
-    /// Messages that were not recorded before, and are now.
+    /// Messages that this call recorded; they were not processed before.
     pub(crate) fresh: HashSet<Uuid>,
-    /// Orders that are held up: none of their messages were recorded. They stay held up until this
-    /// transaction ends.
-    pub(crate) held: HashSet<Uuid>,
+    /// Orders that a parked message blocks. None of their messages were recorded. They stay blocked
+    /// until this transaction ends.
+    pub(crate) blocked: HashSet<Uuid>,
 }
 
-/// Records the messages (id and order) for the group, in the transaction of their effect, but for
-/// those whose order is held up by a parked message. One statement, so that parking costs the others
-/// nothing.
+/// Records the messages (id and order) as processed by the group, in the transaction of their
+/// effect. Messages of blocked orders are left out. One statement does both, so parking costs the
+/// other orders nothing.
 ///
-/// Ids are inserted in order, so that two consumers which briefly hold the same messages wait for
+/// Ids are inserted in sorted order. Two consumers that briefly hold the same messages then wait for
 /// each other instead of deadlocking.
 pub(crate) async fn record(
     connection: &mut PgConnection,
@@ -32,10 +33,10 @@ pub(crate) async fn record(
 ) -> sqlx::Result<Recorded> {
     messages.sort_unstable();
     let (ids, subjects): (Vec<Uuid>, Vec<Uuid>) = messages.into_iter().unzip();
-    // The lock makes a redrive of the order wait for what is queued behind its back; and if the
-    // redrive was first and has emptied the queue, the row is gone when the wait is over.
+    // The shared lock makes a redrive of the order wait until this transaction has added to the
+    // queue. If the redrive came first and emptied the queue, the row is gone after the wait.
     let rows = sqlx::query!(
-        r#"with held as materialized (
+        r#"with blocked as materialized (
                select subject from parked_orders
                where consumer_group = $1 and subject = any($3)
                for key share
@@ -43,13 +44,13 @@ pub(crate) async fn record(
            recorded as (
                insert into processed_messages (consumer_group, message_id)
                select $1, message.id from unnest($2::uuid[], $3::uuid[]) as message (id, subject)
-               where message.subject not in (select subject from held)
+               where message.subject not in (select subject from blocked)
                on conflict do nothing
                returning message_id
            )
            select message_id as "id!", true as "fresh!" from recorded
            union all
-           select subject, false from held"#,
+           select subject, false from blocked"#,
         group,
         &ids,
         &subjects
@@ -60,14 +61,14 @@ pub(crate) async fn record(
     for row in rows {
         let set = match row.fresh {
             true => &mut recorded.fresh,
-            false => &mut recorded.held,
+            false => &mut recorded.blocked,
         };
         set.insert(row.id);
     }
     Ok(recorded)
 }
 
-/// Records one message whatever holds its order up; false if it was recorded before.
+/// Records one message, also if its order is blocked. Returns false if it was recorded before.
 pub(crate) async fn record_one(
     connection: &mut PgConnection,
     group: &str,
@@ -84,7 +85,7 @@ pub(crate) async fn record_one(
     Ok(inserted.rows_affected() == 1)
 }
 
-/// Takes back what this transaction has recorded.
+/// Removes a message that this same transaction has recorded.
 pub(crate) async fn forget_one(
     connection: &mut PgConnection,
     group: &str,
@@ -100,8 +101,8 @@ pub(crate) async fn forget_one(
     Ok(())
 }
 
-/// Forgets messages that were processed longer ago than this, the oldest first, at most
-/// [`REAP_ROWS_MAX`]; returns how many. Several reapers at once step around each other's rows.
+/// Deletes messages that were processed longer ago than this, the oldest first, at most
+/// [`REAP_ROWS_MAX`]; returns how many. Concurrent reapers skip each other's rows.
 pub async fn reap(connection: &mut PgConnection, older_than: Duration) -> sqlx::Result<u64> {
     let deleted = sqlx::query!(
         "delete from processed_messages where ctid = any(array(
