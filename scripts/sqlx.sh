@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# The data in .sqlx lets the checked queries compile without a database. Both commands compile
-# them against freshly migrated databases, which is the check that the queries themselves need.
-#   scripts/sqlx.sh prepare   writes .sqlx anew
-#   scripts/sqlx.sh check     fails if .sqlx is not what prepare would write
+# The data in .sqlx lets the checked queries compile without a database. Both commands compile the
+# queries against freshly migrated databases, and so check them.
+#   scripts/sqlx.sh prepare   rewrites .sqlx
+#   scripts/sqlx.sh check     fails if .sqlx is out of date
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
-# database NAME DIRECTORY…: a database with the migrations of the directories, named to the
-# macros by NAME_DATABASE_URL (each crate's sqlx.toml says which variable it reads).
+# database NAME DIRECTORY…: creates a database with the migrations of the directories and exports its
+# URL as NAME_DATABASE_URL. The sqlx.toml of each crate names the variable that its macros read.
 database() {
     local name=$1 url="${TEST_DATABASE_URL%/*}/sqlx_$1" directory migration
     shift
@@ -22,31 +22,33 @@ database() {
     export "${name^^}_DATABASE_URL=$url"
 }
 
-# Compiles the crates with checked queries against the databases; the macros write to $1.
+# Compiles the crates with checked queries against the databases. The macros write to directory $1.
 compile() {
     local config
     for config in */*/sqlx.toml; do
-        # The compiler does not know that the macros' answer depends on a database.
+        # Cargo does not know that the macros depend on a database, so mark the crates as changed.
         find "$(dirname "$config")/src" -maxdepth 1 \( -name lib.rs -o -name main.rs \) \
             -exec touch {} +
     done
-    # The whole workspace: with a part of it, the dependencies' features would differ, and they
-    # would all be compiled once more.
+    # The whole workspace: with a part of it, features of dependencies would differ, and cargo would
+    # compile them all again.
     SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$1 \
         cargo check --workspace --all-targets --features "$FEATURES"
 }
 
-# The part that runs with a Postgres around it.
+# Runs inside `lab infra`, which starts Postgres and sets TEST_DATABASE_URL.
 with_postgres() {
     local fresh
     fresh=$(mktemp -d)
-    # shellcheck disable=SC2064  # the name is known now and gone later
+    # shellcheck disable=SC2064  # expand now: the variable is local
     trap "rm -rf '$fresh'" EXIT
-    database common common
-    database order common order
-    database payment common payment
-    database fulfilment common fulfilment
-    database receipt common receipt
+    # The same folders as in `migrate` of each service. The shared crates use one database with all
+    # their tables.
+    database shared outbox inbox idempotency api-keys
+    database order outbox inbox idempotency api-keys order
+    database payment outbox inbox idempotency api-keys payment
+    database fulfilment outbox inbox fulfilment
+    database receipt inbox receipt
     database psp psp
     compile "$fresh"
     if [[ $1 == prepare ]]; then

@@ -1,10 +1,8 @@
-//! Settings, from flags or environment, checked before a port is bound.
-
-use std::net::SocketAddr;
+//! Settings from flags or the environment, checked before the service binds its port.
 
 use clap::{Args, Parser, Subcommand};
 
-/// The fulfilment service of ChargeOnce.
+/// The fulfilment service of ChargeOnce: ships paid orders from stock, or rejects them.
 #[derive(Debug, Parser)]
 pub struct Program {
     #[command(flatten)]
@@ -15,28 +13,20 @@ pub struct Program {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Ship what was paid until SIGTERM.
+    /// Consume events and ship paid orders until SIGTERM.
     Serve(Config),
-    /// Bring the database up to date and exit.
+    /// Create or update the tables, then exit.
     Migrate(Migration),
-    /// Exit with 0 if the service that listens here says that it is ready.
+    /// Ask a running service whether it is ready; exit with 0 if it is.
     Healthy(service_kit::Probe),
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("listen", |arg| arg.default_value("127.0.0.1:8083")))]
+#[command(mut_arg("kafka_group", |arg| arg.default_value("fulfilment")))]
 pub struct Config {
-    /// Address of health, metrics and operator routes; port 0 picks a free one.
-    #[arg(long, env = "LISTEN", default_value = "127.0.0.1:8083")]
-    pub listen: SocketAddr,
     #[command(flatten)]
-    pub database: service_kit::database::Settings,
-    #[command(flatten)]
-    pub kafka: service_kit::kafka::Settings,
-    #[command(flatten)]
-    pub retention: service_kit::retention::Settings,
-    /// Consumer group.
-    #[arg(long, env = "KAFKA_GROUP", default_value = "fulfilment")]
-    pub kafka_group: String,
+    pub application: application::Settings,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -44,7 +34,7 @@ pub struct Migration {
     /// The database to migrate.
     #[arg(long, env = "DATABASE_URL")]
     pub database_url: String,
-    /// Also put the demo's stock on the shelves: SKU-1 to SKU-99.
+    /// Also add the demo's stock: SKU-1 to SKU-99.
     #[arg(long)]
     pub demo_data: bool,
 }

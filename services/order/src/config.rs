@@ -1,14 +1,12 @@
-//! Settings, from flags or environment, checked before a port is bound.
-
-use std::net::SocketAddr;
+//! Settings from flags or the environment, checked before the service binds its port.
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, value_parser};
 
-/// Longest window of a key: a year. The table holds every key of a window.
+/// Longest key window: a year. The table keeps every key for that long.
 const KEY_WINDOW_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
 
-/// The order service of ChargeOnce.
+/// The order service of ChargeOnce: accepts orders and follows them to their end.
 #[derive(Debug, Parser)]
 pub struct Program {
     #[command(flatten)]
@@ -19,41 +17,34 @@ pub struct Program {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Take requests and events until SIGTERM.
+    /// Serve the API and consume events until SIGTERM.
     Serve(Config),
-    /// Bring the database up to date and exit.
+    /// Create or update the tables, then exit.
     Migrate(Migration),
-    /// Exit with 0 if the service that listens here says that it is ready.
+    /// Ask a running service whether it is ready; exit with 0 if it is.
     Healthy(service_kit::Probe),
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Orders")]
+#[command(mut_arg("listen", |arg| arg.default_value("127.0.0.1:8081")))]
+#[command(mut_arg("kafka_group", |arg| arg.default_value("order")))]
 pub struct Config {
-    /// Address of the API; port 0 picks a free one.
-    #[arg(long, env = "LISTEN", default_value = "127.0.0.1:8081")]
-    pub listen: SocketAddr,
-    #[command(flatten)]
-    pub database: service_kit::database::Settings,
-    #[command(flatten)]
-    pub kafka: service_kit::kafka::Settings,
-    #[command(flatten)]
-    pub retention: service_kit::retention::Settings,
-    /// Consumer group.
-    #[arg(long, env = "KAFKA_GROUP", default_value = "order")]
-    pub kafka_group: String,
     /// How long an idempotency key is honoured.
     #[arg(long, env = "KEY_WINDOW_SECONDS", default_value_t = 86_400)]
     #[arg(value_parser = value_parser!(u64).range(1..=KEY_WINDOW_SECONDS_MAX))]
     pub key_window_seconds: u64,
-    /// Most requests waiting for the store; one more is answered 503.
+    /// Most requests that wait to be stored; the service answers further ones with 503.
     #[arg(long, env = "INTAKE_QUEUE_MAX", default_value_t = 1_000, value_parser = at_least_one())]
     pub intake_queue_max: usize,
-    /// Most requests stored by one commit.
+    /// Most requests stored in one commit.
     #[arg(long, env = "INTAKE_BATCH_MAX", default_value_t = 64, value_parser = at_least_one())]
     pub intake_batch_max: usize,
-    /// Intake commits going on at once.
+    /// How many batches are committed at the same time.
     #[arg(long, env = "INTAKE_WRITERS", default_value_t = 2, value_parser = at_least_one())]
     pub intake_writers: usize,
+    #[command(flatten)]
+    pub application: application::Settings,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -66,7 +57,7 @@ pub struct Migration {
     pub demo_data: bool,
 }
 
-/// For limits that would let nothing through at zero.
+/// For limits that would block everything at zero.
 fn at_least_one() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }
@@ -82,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_would_let_nothing_through_ends_the_program() {
+    fn limit_of_zero_is_rejected() {
         for flag in [
             "--intake-queue-max",
             "--intake-batch-max",

@@ -1,14 +1,13 @@
-//! Settings, from flags or environment, checked before a port is bound.
+//! Settings from flags or the environment, checked before the service binds its port.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, value_parser};
 
-/// Longest window of a key: a year. The table holds every key of a window.
+/// Longest key window: a year. The table keeps every key for that long.
 const KEY_WINDOW_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
 
-/// The payment service of ChargeOnce.
+/// The payment service of ChargeOnce: charges and refunds each order once.
 #[derive(Debug, Parser)]
 pub struct Program {
     #[command(flatten)]
@@ -19,81 +18,77 @@ pub struct Program {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Charge what was ordered or asked for until SIGTERM.
+    /// Serve the API, consume events and call the payment provider until SIGTERM.
     Serve(Box<Config>),
-    /// Bring the database up to date and exit.
+    /// Create or update the tables, then exit.
     Migrate(Migration),
-    /// Exit with 0 if the service that listens here says that it is ready.
+    /// Ask a running service whether it is ready; exit with 0 if it is.
     Healthy(service_kit::Probe),
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Payments")]
+#[command(mut_arg("listen", |arg| arg.default_value("127.0.0.1:8082")))]
+#[command(mut_arg("kafka_group", |arg| arg.default_value("payment")))]
 pub struct Config {
-    /// Address of the API, health, metrics and operator routes; port 0 picks a free one.
-    #[arg(long, env = "LISTEN", default_value = "127.0.0.1:8082")]
-    pub listen: SocketAddr,
-    #[command(flatten)]
-    pub database: service_kit::database::Settings,
-    #[command(flatten)]
-    pub kafka: service_kit::kafka::Settings,
-    #[command(flatten)]
-    pub retention: service_kit::retention::Settings,
-    /// Consumer group.
-    #[arg(long, env = "KAFKA_GROUP", default_value = "payment")]
-    pub kafka_group: String,
     /// Base URL of the payment provider.
     #[arg(long, env = "PSP_URL", default_value = "http://127.0.0.1:8090")]
     pub psp_url: String,
-    /// Longest wait for the provider's answer. Past it the outcome is unknown and asked for again.
+    /// Longest wait for the provider's response. After it the outcome is unknown, and the charger
+    /// tries again with the same key.
     #[arg(long, env = "PSP_TIMEOUT_MS", default_value_t = 10_000)]
     pub psp_timeout_ms: u64,
-    /// Most calls to the provider at once, for each of first tries, repeated tries and refunds.
+    /// Most concurrent calls to the provider. First tries, repeated tries and refunds each have this
+    /// limit.
     #[arg(long, env = "PSP_IN_FLIGHT_MAX", default_value_t = 256)]
     pub psp_in_flight_max: usize,
-    /// How long a charger owns an attempt. Another takes over when this has passed, so it must be
-    /// longer than the provider's time-out.
+    /// How long a charger owns an attempt. After that another charger takes over, so it must be
+    /// longer than PSP_TIMEOUT_MS.
     #[arg(long, env = "LEASE_MS", default_value_t = 30_000)]
     pub lease_ms: u64,
-    /// How long the provider remembers a key.
+    /// How long the provider remembers an idempotency key.
     #[arg(long, env = "PSP_KEY_WINDOW_SECONDS", default_value_t = 86_400)]
     pub psp_key_window_seconds: u64,
-    /// How long before that window closes an attempt is no longer sent, but looked up: past the
-    /// window the same key would charge a second time.
+    /// How long before the end of that window the charger stops sending an attempt and looks it up
+    /// instead. After the window the same key would charge a second time.
     #[arg(long, env = "PSP_KEY_MARGIN_SECONDS", default_value_t = 3_600)]
     pub psp_key_margin_seconds: u64,
-    /// Pause between two sweeps of the reconciler; 0: only on demand.
+    /// Pause between two reconciliations; 0 means only on demand.
     #[arg(long, env = "RECONCILE_INTERVAL_SECONDS", default_value_t = 300)]
     pub reconcile_interval_seconds: u64,
-    /// Charges younger than this are left to the chargers that are probably at them.
+    /// The reconciler skips charges more recent than this: a charger may still be working on them.
     #[arg(long, env = "RECONCILE_GRACE_SECONDS", default_value_t = 60)]
     pub reconcile_grace_seconds: u64,
-    /// How long a charge under a key of ours waits for its attempt before it goes back: after a
-    /// database was restored, its orders are heard of again.
+    /// How long the reconciler waits before it refunds an orphan charge: one under our key without an
+    /// attempt. After a database restore, redelivered events may bring the attempt back.
     #[arg(
         long,
         env = "RECONCILE_UNHEARD_GRACE_SECONDS",
         default_value_t = 86_400
     )]
     pub reconcile_unheard_grace_seconds: u64,
-    /// How far back a scheduled sweep looks.
+    /// How far back a scheduled reconciliation looks.
     #[arg(long, env = "RECONCILE_LOOKBACK_SECONDS", default_value_t = 7 * 86_400)]
     pub reconcile_lookback_seconds: u64,
-    /// How often the charger looks for due attempts without being woken.
+    /// How often a charger looks for due attempts if nothing wakes it.
     #[arg(long, env = "CHARGER_POLL_MS", default_value_t = 250)]
     pub charger_poll_ms: u64,
-    /// Delay after the first try that told nothing; doubles from there, with jitter.
+    /// Delay after the first try with an unknown outcome. It doubles with each further try, with
+    /// jitter.
     #[arg(long, env = "RETRY_BASE_MS", default_value_t = 200)]
     pub retry_base_ms: u64,
-    /// Longest such delay.
+    /// Longest delay between two tries.
     #[arg(long, env = "RETRY_MAX_MS", default_value_t = 30_000)]
     pub retry_max_ms: u64,
-    /// How long the caller of a direct charge waits for its outcome before it is told to come back.
+    /// How long a direct charge request waits for its outcome. After that the client has to ask again.
     #[arg(long, env = "DIRECT_WAIT_MS", default_value_t = 10_000)]
     pub direct_wait_ms: u64,
     /// How long an idempotency key is honoured.
     #[arg(long, env = "KEY_WINDOW_SECONDS", default_value_t = 86_400)]
     #[arg(value_parser = value_parser!(u64).range(1..=KEY_WINDOW_SECONDS_MAX))]
     pub key_window_seconds: u64,
+    #[command(flatten)]
+    pub application: application::Settings,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -107,12 +102,12 @@ pub struct Migration {
 }
 
 impl Config {
-    /// What the types cannot say.
+    /// Checks combinations of settings that the types cannot express.
     pub fn check(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
             self.lease_ms > self.psp_timeout_ms,
             "LEASE_MS ({}) must be longer than PSP_TIMEOUT_MS ({}): a call must end before its \
-             lease does",
+             lease expires",
             self.lease_ms,
             self.psp_timeout_ms
         );
@@ -126,12 +121,12 @@ impl Config {
         anyhow::ensure!(
             self.psp_key_margin_seconds.saturating_mul(1_000) > call_ms_max,
             "PSP_KEY_MARGIN_SECONDS ({}) must be longer than LEASE_MS and PSP_TIMEOUT_MS together \
-             ({call_ms_max} ms): a call that was leased in time must not arrive too late",
+             ({call_ms_max} ms): a call leased in time must not arrive after the key window",
             self.psp_key_margin_seconds
         );
         anyhow::ensure!(
             self.psp_url.starts_with("http://"),
-            "PSP_URL ({}) must be an http:// URL: TLS to the provider is left to a proxy beside this \
+            "PSP_URL ({}) must start with http://: for TLS to the provider, run a proxy beside this \
              service",
             self.psp_url
         );
@@ -142,7 +137,7 @@ impl Config {
         Ok(())
     }
 
-    /// How long after its first try an attempt may be sent again.
+    /// How long after its first try an attempt may be sent again with the same key.
     pub fn resend_max(&self) -> Duration {
         let seconds = self
             .psp_key_window_seconds

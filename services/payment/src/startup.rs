@@ -1,4 +1,4 @@
-//! Puts the service together, and runs it until it is told to stop.
+//! Assembles the payment service.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api_keys::Authenticator;
-use axum::Router;
-use inbox::Consumer;
-use outbox::{Relay, Wake};
-use service_kit::{Backoff, Gauges, Reaper, Workers, crash, database, http, migration};
-use sqlx::{Connection as _, PgConnection, PgPool};
-use tokio::net::TcpListener;
+use application::Builder;
+use outbox::Wake;
+use service_kit::{Backoff, migration};
+use sqlx::{Connection as _, PgPool};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -25,22 +23,66 @@ use crate::routes::Services;
 use crate::waiting::Waiting;
 use crate::{gauge, psp, routes};
 
-const NAME: &str = "payment";
+pub struct Application(application::Application);
 
-pub struct Application {
-    listener: TcpListener,
-    router: Router,
-    relay: Relay,
-    consumer: Consumer<FollowOrders>,
-    chargers: [Charger; 3],
-    recorder: Recorder,
-    reconciler: Reconciler,
-    reaper: Reaper,
-    gauges: Gauges,
-    closing: CancellationToken,
+impl Application {
+    pub async fn build(config: Config) -> anyhow::Result<Self> {
+        config.check()?;
+        let builder = Builder::new("payment", config.application.clone())?;
+        let pool = builder.pool().clone();
+        let shared = Shared::new(&config, pool.clone())?;
+        let (sender, answers) = mpsc::channel(config.psp_in_flight_max);
+        let recorder = shared.recorder(&config, answers);
+        let reconciler = shared.reconciler(&config);
+        let mut builder = builder
+            .outbox(shared.wake.clone())?
+            .consumer(shared.follow_orders())?
+            .sweep("expired idempotency keys", idempotency::sweep(&pool))
+            .gauge("open payments", gauge::gauge(&pool))
+            .routes(routes::table(shared.services(&config, reconciler.clone())))
+            .worker("reconciler", |shutdown| reconciler.run(shutdown))
+            // Ends after the chargers, which own the other end of the channel.
+            .worker("recorder", |_| recorder.run());
+        for work in Work::ALL {
+            let charger = shared.charger(&config, work, &sender);
+            builder = builder.worker("charger", |shutdown| charger.run(shutdown));
+        }
+        let closing = shared.closing;
+        builder = builder.worker("end of direct charge waits", |shutdown| async move {
+            shutdown.cancelled().await;
+            closing.cancel();
+            Ok(())
+        });
+        Ok(Self(builder.build().await?))
+    }
+
+    pub fn port(&self) -> anyhow::Result<u16> {
+        self.0.port()
+    }
+
+    pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        self.0.run_until(shutdown).await
+    }
 }
 
-/// What the parts share: the store, the provider, and how they wake each other.
+pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
+    let migrators = vec![
+        sqlx::migrate!("../../migrations/outbox"),
+        sqlx::migrate!("../../migrations/inbox"),
+        sqlx::migrate!("../../migrations/idempotency"),
+        sqlx::migrate!("../../migrations/api-keys"),
+        sqlx::migrate!("../../migrations/payment"),
+    ];
+    let mut connection = migration::run(&migration.database_url, migrators).await?;
+    if migration.demo_data {
+        api_keys::demo::add_principals(&mut connection)
+            .await
+            .context("adding the demo principals")?;
+    }
+    connection.close().await.context("closing the connection")
+}
+
+/// What the workers and routes share: the store, the provider, and how they wake each other.
 struct Shared {
     pool: PgPool,
     psp: psp::Client,
@@ -52,103 +94,12 @@ struct Shared {
     closing: CancellationToken,
 }
 
-impl Application {
-    pub async fn build(config: Config) -> anyhow::Result<Self> {
-        config.check()?;
-        config.retention.check()?;
-        let shared = Shared::new(&config)?;
-        let pool = shared.pool.clone();
-        let (sender, answers) = mpsc::channel(config.psp_in_flight_max);
-        let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
-        let mut relay = outbox::Settings::new(brokers, topic);
-        relay.reached = crash::point;
-        let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
-        inbox.fetch_wait_max_ms = config.kafka.kafka_fetch_wait_max_ms;
-        inbox.tries_max = config.kafka.message_tries_max;
-        inbox.reached = crash::point;
-        let consumer = Consumer::new(inbox, pool.clone(), shared.follow_orders())?;
-        let reconciler = shared.reconciler(&config);
-        let routes = routes::table(shared.services(&config, reconciler.clone()))
-            .merge(consumer.routes())
-            .merge(outbox::routes(pool.clone(), shared.wake.clone()));
-        let reaper = Reaper::new(config.retention.reaper_interval())
-            .sweep("outbox", outbox::sweep(&pool, &config.retention))
-            .sweep("ledger", inbox::sweep(&pool, &config.retention))
-            .sweep("keys", idempotency::sweep(&pool));
-        let gauges = Gauges::default()
-            .read("outbox", outbox::gauge(&pool))
-            .read("parked", inbox::gauge(&pool))
-            .read("payments", gauge::gauge(&pool));
-        let listener = TcpListener::bind(config.listen)
-            .await
-            .with_context(|| format!("binding {}", config.listen))?;
-        let database = (*pool.connect_options()).clone();
-        Ok(Self {
-            listener,
-            relay: Relay::new(relay, database, shared.wake.clone())?,
-            router: http::finish(routes, pool),
-            consumer,
-            chargers: Work::ALL.map(|work| shared.charger(&config, work, &sender)),
-            recorder: shared.recorder(&config, answers),
-            reconciler,
-            reaper,
-            gauges,
-            closing: shared.closing,
-        })
-    }
-
-    /// The port that was bound, for whoever asked for any.
-    pub fn port(&self) -> anyhow::Result<u16> {
-        Ok(self.listener.local_addr()?.port())
-    }
-
-    pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        tracing::info!(address = %self.listener.local_addr()?, "payment service is up");
-        let mut workers = Workers::new(shutdown);
-        workers.spawn("consumer", self.consumer.run(workers.shutdown()));
-        for charger in self.chargers {
-            workers.spawn("charger", charger.run(workers.shutdown()));
-        }
-        workers.spawn("reconciler", self.reconciler.run(workers.shutdown()));
-        workers.spawn("recorder", self.recorder.run());
-        workers.spawn("relay", self.relay.run(workers.shutdown()));
-        workers.spawn("reaper", self.reaper.run(workers.shutdown()));
-        workers.spawn("gauges", self.gauges.run(workers.shutdown()));
-        let (shutdown, closing) = (workers.shutdown(), self.closing);
-        workers.spawn("closing", async move {
-            shutdown.cancelled().await;
-            closing.cancel();
-            Ok(())
-        });
-        workers.spawn(
-            "http",
-            http::serve(self.listener, self.router, workers.shutdown()),
-        );
-        workers.run().await
-    }
-}
-
-pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
-    let migrators = vec![
-        sqlx::migrate!("../../migrations/common"),
-        sqlx::migrate!("../../migrations/payment"),
-    ];
-    migration::run(&migration.database_url, migrators).await?;
-    if migration.demo_data {
-        let mut connection = PgConnection::connect(&migration.database_url).await?;
-        api_keys::demo::add_principals(&mut connection)
-            .await
-            .context("adding the demo principals")?;
-    }
-    Ok(())
-}
-
 impl Shared {
-    fn new(config: &Config) -> anyhow::Result<Self> {
+    fn new(config: &Config, pool: PgPool) -> anyhow::Result<Self> {
         let psp_timeout = Duration::from_millis(config.psp_timeout_ms);
         let [due, unknown_due, refund_due] = [(); 3].map(|()| Arc::new(Notify::new()));
         Ok(Self {
-            pool: database::connect_lazy(&config.database, NAME)?,
+            pool,
             psp: psp::Client::new(&config.psp_url, psp_timeout)?,
             wake: Wake::default(),
             waiting: Waiting::default(),

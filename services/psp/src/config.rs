@@ -1,4 +1,4 @@
-//! Settings, from flags or environment, checked before a port is bound.
+//! Settings from flags or the environment, checked before the service binds its port.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// The mock payment provider.
+/// The mock payment provider of ChargeOnce: captures, refunds, and injects faults on request.
 #[derive(Debug, Parser)]
 pub struct Program {
     #[command(flatten)]
@@ -17,22 +17,22 @@ pub struct Program {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Answer requests until SIGTERM.
+    /// Serve the API until SIGTERM.
     Serve(Config),
-    /// Bring the database up to date and exit.
+    /// Create or update the tables, then exit.
     Migrate(Migration),
-    /// Exit with 0 if the service that listens here says that it is ready.
+    /// Ask a running service whether it is ready; exit with 0 if it is.
     Healthy(service_kit::Probe),
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct Config {
-    /// Address to listen on; port 0 takes a free one.
+    /// Address to listen on; port 0 picks a free port.
     #[arg(long, env = "LISTEN", default_value = "127.0.0.1:8090")]
     pub listen: SocketAddr,
     #[command(flatten)]
     pub charging: Charging,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Database")]
     pub database: service_kit::database::Settings,
 }
 
@@ -43,17 +43,17 @@ pub struct Migration {
     pub database_url: String,
 }
 
-/// How this provider treats keys and slow cards.
+// How this provider treats keys and slow cards. No doc comment: clap would show it in the help text.
 #[derive(Clone, Debug, Args)]
 pub struct Charging {
-    /// How long a key is remembered; older ones charge again.
+    /// How long the provider remembers a key. After that the same key charges again.
     #[arg(long, env = "PSP_KEY_WINDOW_SECONDS", default_value_t = 86_400,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub psp_key_window_seconds: u32,
-    /// What a retry of a key that was answered with a 5xx gets: that 5xx again, or a fresh try.
+    /// What a retry gets if the first response with its key was a 5xx.
     #[arg(long, env = "PSP_REPLAY_5XX", value_enum, default_value_t = Replay5xx::Fresh)]
     pub psp_replay_5xx: Replay5xx,
-    /// How long `pm_card_slow` takes to capture.
+    /// How long a charge of `pm_card_slow` takes.
     #[arg(long, env = "PSP_SLOW_MS", default_value_t = 30_000)]
     pub psp_slow_ms: u64,
 }
@@ -68,11 +68,11 @@ impl Charging {
     }
 }
 
-/// Both styles are found in the field, and a caller must survive either.
+/// Real providers do one or the other, and a client must handle both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Replay5xx {
-    /// A 5xx is the key's answer for as long as the key is remembered.
+    /// The same 5xx, for as long as the provider remembers the key.
     Stored,
-    /// A 5xx is never kept; the next request with the key runs.
+    /// A fresh try: a 5xx is never stored.
     Fresh,
 }

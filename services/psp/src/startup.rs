@@ -1,4 +1,4 @@
-//! Binds, wires, runs, and stops in order.
+//! Assembles the mock payment provider.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::Router;
-use service_kit::{Workers, database, migration};
-use tokio::net::TcpListener;
+use service_kit::{Workers, database, http, migration};
+use sqlx::Connection as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::clerks::{self, Clerk};
@@ -27,12 +27,10 @@ pub struct Application {
 }
 
 impl Application {
-    /// Binds the port, but answers nothing yet. The database may still be away.
+    /// Binds the port but does not serve yet. The database may still be unreachable.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         let pool = database::connect_lazy(&config.database, NAME)?;
-        let listener = TcpListener::bind(config.listen)
-            .await
-            .with_context(|| format!("binding {}", config.listen))?;
+        let listener = http::bind(config.listen).await?;
         let address = listener.local_addr().context("reading the port")?;
         let (desk, clerks) = clerks::hire(&pool, config.charging.key_window());
         let provider = Arc::new(Provider::new(config.charging, pool, desk));
@@ -45,33 +43,33 @@ impl Application {
         })
     }
 
-    /// The port that was bound, for whoever asked for any.
+    /// The port that was bound. With port 0 in the settings, this is the one the system picked.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// Serves until shutdown; then open requests, and those whose caller has gone, may finish.
-    /// What takes longer than the drain time is dropped, undone and unstored.
+    /// Serves until shutdown. Then open requests may finish, even those whose caller hung up.
+    /// Requests that take longer than the drain time are dropped, and nothing of them is stored.
     pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        tracing::info!(address = %self.address, "mock provider is up");
+        tracing::info!(service = NAME, address = %self.address, "service started");
         let mut workers = Workers::new(shutdown);
         let server = serve(self.lines, self.router, workers.shutdown());
-        workers.spawn("http", server);
+        workers.spawn("HTTP server", server);
         let shutdown = workers.shutdown();
-        workers.spawn("requests", async move {
+        workers.spawn("open requests", async move {
             shutdown.cancelled().await;
             self.provider.close().await;
             Ok(())
         });
         for clerk in self.clerks {
-            // A clerk ends when the last request that could hand it work has ended.
-            workers.spawn("clerk", clerk.run());
+            // Ends when the last request that could give it work has ended.
+            workers.spawn("batch writer", clerk.run());
         }
         workers.run().await
     }
 }
 
-/// Like `service_kit::http::serve`, over lines that a fault can cut.
+/// Like `service_kit::http::serve`, over connections that a fault can cut.
 fn serve(
     lines: Lines,
     router: Router,
@@ -88,5 +86,6 @@ fn serve(
 
 pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
     let migrators = vec![sqlx::migrate!("../../migrations/psp")];
-    migration::run(&migration.database_url, migrators).await
+    let connection = migration::run(&migration.database_url, migrators).await?;
+    connection.close().await.context("closing the connection")
 }

@@ -1,6 +1,5 @@
-//! Settings, from flags or environment, checked before a port is bound.
+//! Settings from flags or the environment, checked before the service binds its port.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -9,7 +8,7 @@ use lettre::message::Mailbox;
 
 use crate::domain::Recipients;
 
-/// The receipt service of ChargeOnce.
+/// The receipt service of ChargeOnce: sends one e-mail receipt for each captured payment.
 #[derive(Debug, Parser)]
 pub struct Program {
     #[command(flatten)]
@@ -20,97 +19,89 @@ pub struct Program {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Send receipts for what was paid until SIGTERM.
+    /// Consume events and send receipts until SIGTERM.
     Serve(Box<Config>),
-    /// Bring the database up to date and exit.
+    /// Create or update the tables, then exit.
     Migrate(Migration),
-    /// Exit with 0 if the service that listens here says that it is ready.
+    /// Ask a running service whether it is ready; exit with 0 if it is.
     Healthy(service_kit::Probe),
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Receipts")]
+#[command(mut_arg("listen", |arg| arg.default_value("127.0.0.1:8084")))]
+#[command(mut_arg("kafka_group", |arg| arg.default_value("receipt")))]
 pub struct Config {
-    /// Address of health, metrics and operator routes; port 0 picks a free one.
-    #[arg(long, env = "LISTEN", default_value = "127.0.0.1:8084")]
-    pub listen: SocketAddr,
-    #[command(flatten)]
-    pub database: service_kit::database::Settings,
-    #[command(flatten)]
-    pub kafka: service_kit::kafka::Settings,
-    #[command(flatten)]
-    pub retention: service_kit::retention::Settings,
-    /// Consumer group.
-    #[arg(long, env = "KAFKA_GROUP", default_value = "receipt")]
-    pub kafka_group: String,
-    #[command(flatten)]
-    pub smtp: Smtp,
-    /// Who the receipts come from: an address, or `Name <address>`. Its domain is that of the
-    /// Message-IDs, too.
+    /// Sender of the receipts: an address, or `Name <address>`. Its domain is also used in the
+    /// Message-IDs.
     #[arg(
         long,
         env = "RECEIPT_FROM",
         default_value = "ChargeOnce <receipts@chargeonce.example>"
     )]
     pub receipt_from: String,
-    /// Who gets them. There is no directory of customers here: `{customer_id}` stands for the
-    /// customer's id if that can be the local part of an address, and for `customer` otherwise.
+    /// Recipient of the receipts. `{customer_id}` stands for the customer's id if that is valid before
+    /// the @ of an address, and for `customer` otherwise.
     #[arg(
         long,
         env = "RECEIPT_TO",
         default_value = "{customer_id}@customers.example"
     )]
     pub receipt_to: String,
-    /// How long a sender owns a mail. Another takes over when this has passed, so it must be longer
-    /// than both time-outs of the dialogue.
+    /// How long a sender owns a mail. After that another sender takes over, so it must be longer than
+    /// SMTP_TIMEOUT_MS and SMTP_DATA_TIMEOUT_MS together.
     #[arg(long, env = "LEASE_MS", default_value_t = 660_000)]
     pub lease_ms: u64,
-    /// How often the sender looks for due mails without being woken.
+    /// How often the sender looks for due mails if nothing wakes it.
     #[arg(long, env = "SENDER_POLL_MS", default_value_t = 500)]
     pub sender_poll_ms: u64,
-    /// Delay after the first try that is to be repeated; doubles from there, with jitter.
+    /// Delay after the first failed try. It doubles with each further try, with jitter.
     #[arg(long, env = "RETRY_BASE_MS", default_value_t = 1_000)]
     pub retry_base_ms: u64,
-    /// Longest such delay.
+    /// Longest delay between two tries.
     #[arg(long, env = "RETRY_MAX_MS", default_value_t = 300_000)]
     pub retry_max_ms: u64,
+    #[command(flatten, next_help_heading = "Mail server")]
+    pub smtp: Smtp,
+    #[command(flatten)]
+    pub application: application::Settings,
 }
 
-/// The mail server.
 #[derive(Clone, Debug, Args)]
 #[group(id = "smtp")]
 pub struct Smtp {
     /// Host of the mail server.
     #[arg(long, env = "SMTP_HOST", default_value = "127.0.0.1")]
     pub smtp_host: String,
-    /// Its port.
+    /// Port of the mail server.
     #[arg(long, env = "SMTP_PORT", default_value_t = 8025)]
     pub smtp_port: u16,
     /// Whether and how the connection is encrypted.
     #[arg(long, env = "SMTP_TLS", value_enum, default_value = "none")]
     pub smtp_tls: TlsMode,
-    /// User to log in as; without one there is no login.
+    /// User to log in as. Without it the service does not log in.
     #[arg(long, env = "SMTP_USER")]
     pub smtp_user: Option<String>,
     /// Password of that user.
     #[arg(long, env = "SMTP_PASSWORD", hide_env_values = true)]
     pub smtp_password: Option<String>,
-    /// Most connections to the mail server at once.
+    /// Most concurrent connections to the mail server.
     #[arg(long, env = "SMTP_CONNECTIONS_MAX", default_value_t = 8)]
     pub smtp_connections_max: usize,
-    /// Longest time from connecting to the server's leave to send the content.
+    /// Longest time from connecting until the server is ready for the content (its reply to DATA).
     #[arg(long, env = "SMTP_TIMEOUT_MS", default_value_t = 30_000)]
     pub smtp_timeout_ms: u64,
-    /// Longest wait for the answer to the content. Ten minutes is what RFC 5321 asks for: past it
-    /// nobody knows whether the mail was taken, so impatience here makes doubles.
+    /// Longest wait for the response to the content. RFC 5321 asks for ten minutes. After it delivery
+    /// is in doubt, so a shorter limit causes duplicate mails.
     #[arg(long, env = "SMTP_DATA_TIMEOUT_MS", default_value_t = 600_000)]
     pub smtp_data_timeout_ms: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TlsMode {
-    /// Plain text, for a server on the same machine.
+    /// Not encrypted; for a server on the same machine.
     None,
-    /// Plain at first, encrypted before anything is said; refused by us if the server cannot.
+    /// Upgrade with STARTTLS before sending anything; fail if the server does not support it.
     Starttls,
     /// Encrypted from the first byte.
     Implicit,
@@ -124,13 +115,13 @@ pub struct Migration {
 }
 
 impl Config {
-    /// What the types cannot say.
+    /// Checks combinations of settings that the types cannot express.
     pub fn check(&self) -> anyhow::Result<()> {
         let dialogue_ms = self.smtp.smtp_timeout_ms + self.smtp.smtp_data_timeout_ms;
         anyhow::ensure!(
             self.lease_ms > dialogue_ms,
             "LEASE_MS ({}) must be longer than SMTP_TIMEOUT_MS and SMTP_DATA_TIMEOUT_MS together \
-             ({dialogue_ms}): a dialogue must end before its lease does",
+             ({dialogue_ms}): a dialogue must end before its lease expires",
             self.lease_ms,
         );
         anyhow::ensure!(
@@ -139,23 +130,32 @@ impl Config {
         );
         anyhow::ensure!(
             self.smtp.smtp_user.is_some() == self.smtp.smtp_password.is_some(),
-            "SMTP_USER and SMTP_PASSWORD go together"
+            "SMTP_USER and SMTP_PASSWORD must be set together"
         );
         anyhow::ensure!(
             self.smtp.smtp_user.is_none() || self.smtp.smtp_tls != TlsMode::None,
-            "SMTP_PASSWORD would be sent for everybody to read: set SMTP_TLS to starttls or implicit"
+            "SMTP_PASSWORD would be sent unencrypted: set SMTP_TLS to starttls or implicit"
         );
         Ok(())
     }
 
     pub fn from_mailbox(&self) -> anyhow::Result<Mailbox> {
         let from = self.receipt_from.parse();
-        from.with_context(|| format!("RECEIPT_FROM ({}) is no address", self.receipt_from))
+        from.with_context(|| {
+            format!(
+                "RECEIPT_FROM ({}) is not a valid address",
+                self.receipt_from
+            )
+        })
     }
 
     pub fn recipients(&self) -> anyhow::Result<Recipients> {
-        Recipients::new(&self.receipt_to)
-            .with_context(|| format!("RECEIPT_TO ({}) makes no address", self.receipt_to))
+        Recipients::new(&self.receipt_to).with_context(|| {
+            format!(
+                "RECEIPT_TO ({}) does not give a valid address",
+                self.receipt_to
+            )
+        })
     }
 
     pub fn lease(&self) -> Duration {

@@ -1,13 +1,12 @@
-//! Puts the service together, and runs it until it is told to stop.
+//! Assembles the receipt service.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum::Router;
-use inbox::Consumer;
-use service_kit::{Backoff, Gauges, Reaper, Workers, crash, database, http, migration};
-use tokio::net::TcpListener;
+use application::Builder;
+use service_kit::{Backoff, migration};
+use sqlx::Connection as _;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -17,31 +16,22 @@ use crate::recorder::Recorder;
 use crate::sender::Sender;
 use crate::{routes, smtp};
 
-const NAME: &str = "receipt";
-
-pub struct Application {
-    listener: TcpListener,
-    router: Router,
-    consumer: Consumer<LogReceipts>,
-    sender: Sender,
-    recorder: Recorder,
-    reaper: Reaper,
-    gauges: Gauges,
-}
+pub struct Application(application::Application);
 
 impl Application {
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         config.check()?;
-        config.retention.check()?;
         let (from, recipients) = (config.from_mailbox()?, config.recipients()?);
-        let pool = database::connect_lazy(&config.database, NAME)?;
+        let lease = config.lease();
+        let builder = Builder::new("receipt", config.application)?;
+        let pool = builder.pool().clone();
         let due = Arc::new(Notify::new());
         let (outcomes, receiver) = mpsc::channel(config.smtp.smtp_connections_max);
         let sender = Sender {
             pool: pool.clone(),
             smtp: Arc::new(smtp::Client::new(&config.smtp, &from)?),
             from,
-            lease: config.lease(),
+            lease,
             poll: Duration::from_millis(config.sender_poll_ms),
             connections_max: config.smtp.smtp_connections_max,
             due: due.clone(),
@@ -55,56 +45,29 @@ impl Application {
             },
             outcomes: receiver,
         };
-        let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
-        let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
-        inbox.fetch_wait_max_ms = config.kafka.kafka_fetch_wait_max_ms;
-        inbox.tries_max = config.kafka.message_tries_max;
-        inbox.reached = crash::point;
-        let log = LogReceipts { recipients, due };
-        let consumer = Consumer::new(inbox, pool.clone(), log)?;
-        let routes = routes::table(pool.clone()).merge(consumer.routes());
-        let reaper = Reaper::new(config.retention.reaper_interval())
-            .sweep("ledger", inbox::sweep(&pool, &config.retention));
-        let gauges = Gauges::default().read("parked", inbox::gauge(&pool));
-        let listener = TcpListener::bind(config.listen)
-            .await
-            .with_context(|| format!("binding {}", config.listen))?;
-        Ok(Self {
-            listener,
-            router: http::finish(routes, pool),
-            consumer,
-            sender,
-            recorder,
-            reaper,
-            gauges,
-        })
+        let builder = builder
+            .consumer(LogReceipts { recipients, due })?
+            .routes(routes::table(pool))
+            .worker("sender", |shutdown| sender.run(shutdown))
+            // Ends after the sender, which owns the other end of the channel.
+            .worker("recorder", |_| recorder.run());
+        Ok(Self(builder.build().await?))
     }
 
-    /// The port that was bound, for whoever asked for any.
     pub fn port(&self) -> anyhow::Result<u16> {
-        Ok(self.listener.local_addr()?.port())
+        self.0.port()
     }
 
     pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        tracing::info!(address = %self.listener.local_addr()?, "receipt service is up");
-        let mut workers = Workers::new(shutdown);
-        workers.spawn("consumer", self.consumer.run(workers.shutdown()));
-        workers.spawn("sender", self.sender.run(workers.shutdown()));
-        workers.spawn("recorder", self.recorder.run());
-        workers.spawn("reaper", self.reaper.run(workers.shutdown()));
-        workers.spawn("gauges", self.gauges.run(workers.shutdown()));
-        workers.spawn(
-            "http",
-            http::serve(self.listener, self.router, workers.shutdown()),
-        );
-        workers.run().await
+        self.0.run_until(shutdown).await
     }
 }
 
 pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
     let migrators = vec![
-        sqlx::migrate!("../../migrations/common"),
+        sqlx::migrate!("../../migrations/inbox"),
         sqlx::migrate!("../../migrations/receipt"),
     ];
-    migration::run(&migration.database_url, migrators).await
+    let connection = migration::run(&migration.database_url, migrators).await?;
+    connection.close().await.context("closing the connection")
 }

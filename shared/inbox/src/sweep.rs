@@ -14,7 +14,7 @@ pub fn sweep(
     settings: &retention::Settings,
 ) -> impl Fn() -> Step + Send + Sync + 'static {
     let pool = pool.clone();
-    let older_than = Duration::from_secs(settings.ledger_retention_seconds);
+    let older_than = Duration::from_secs(settings.processed_retention_seconds);
     move || {
         let pool = pool.clone();
         Box::pin(async move {

@@ -1,5 +1,5 @@
-//! What is known only by asking the store, such as the length of a queue in a table: one worker of a
-//! service that asks, slowly, and tells the metrics.
+//! Gauges that need a query, such as the length of a queue in a table. One worker of a service reads
+//! them at intervals.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -7,31 +7,31 @@ use std::time::Duration;
 use crate::min_interval;
 use tokio_util::sync::CancellationToken;
 
-/// How often the store is asked: as often as metrics are usually scraped.
+/// How often gauges are read: about as often as metrics are scraped.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Longest time one reading may take, whatever became of the database.
+/// Longest time one reading may take. A database that does not respond must not block the others.
 const READING_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One reading on its way.
+/// One running reading.
 pub type Reading = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
 
 struct Gauge {
-    what: &'static str,
+    name: &'static str,
     read: Box<dyn Fn() -> Reading + Send + Sync>,
 }
 
-/// Reads gauge after gauge, at once and then in intervals.
+/// The worker that reads all gauges of a service, at once and then at intervals.
 #[derive(Default)]
 pub struct Gauges(Vec<Gauge>);
 
 impl Gauges {
-    /// Adds a reading: a cheap question to the store, its answer told to the metrics.
-    pub fn read<F>(mut self, what: &'static str, read: F) -> Self
+    /// Adds a reading: a cheap query whose result is recorded as a metric.
+    pub fn read<F>(mut self, name: &'static str, read: F) -> Self
     where
         F: Fn() -> Reading + Send + Sync + 'static,
     {
         let read = Box::new(read);
-        self.0.push(Gauge { what, read });
+        self.0.push(Gauge { name, read });
         self
     }
 
@@ -50,15 +50,15 @@ impl Gauges {
         Ok(())
     }
 
-    /// One round. Nothing depends on a reading: one that fails leaves its gauge as it was, and says so
-    /// only to those who look for it, because whoever needs the store says it aloud.
+    /// One round. A reading that fails leaves its gauge unchanged. It is logged at debug level only:
+    /// if the store is unreachable, the workers that need it log a warning.
     async fn read_all(&self) {
-        for Gauge { what, read } in &self.0 {
+        for Gauge { name, read } in &self.0 {
             let reading = tokio::time::timeout(READING_TIMEOUT, read()).await;
-            let reading = reading.unwrap_or_else(|_| Err(anyhow::anyhow!("it took too long")));
+            let reading = reading.unwrap_or_else(|_| Err(anyhow::anyhow!("the reading timed out")));
             if let Err(error) = reading {
                 let error = format!("{error:#}");
-                tracing::debug!(what, error, "a gauge was not read");
+                tracing::debug!(name, error, "gauge not read");
             }
         }
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn gauges_are_read_at_once_and_in_intervals_and_one_that_fails_or_hangs_stops_nobody() {
+    async fn gauges_are_read_at_intervals_and_survive_a_failure() {
         let rounds = Arc::new(AtomicU64::new(0));
         let seen = rounds.clone();
         let gauges = Gauges::default()
@@ -85,7 +85,11 @@ mod tests {
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(gauges.run(shutdown.clone()));
         tokio::time::sleep(READING_TIMEOUT + Duration::from_secs(1)).await;
-        assert_eq!(rounds.load(Ordering::Relaxed), 1, "the first is at once");
+        assert_eq!(
+            rounds.load(Ordering::Relaxed),
+            1,
+            "the first round runs at once"
+        );
         tokio::time::sleep(2 * INTERVAL).await;
         assert_eq!(rounds.load(Ordering::Relaxed), 3);
         shutdown.cancel();

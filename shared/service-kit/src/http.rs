@@ -1,7 +1,9 @@
 //! The HTTP side of every service: health, readiness, metrics, and the layers around all routes.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -38,7 +40,14 @@ pub fn finish(routes: Router, pool: PgPool) -> Router {
         .layer(middleware::from_fn(telemetry::http::observe))
 }
 
-/// Serves until shutdown, then waits for open requests.
+/// Binds the port, so that a port in use ends the program before anything starts.
+pub async fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(listen)
+        .await
+        .with_context(|| format!("binding {listen}: is the port in use?"))
+}
+
+/// Serves until shutdown, then lets open requests finish.
 pub async fn serve(
     listener: TcpListener,
     router: Router,

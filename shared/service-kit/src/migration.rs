@@ -1,15 +1,19 @@
-//! `<service> migrate`: the shared tables first, then the service's own.
+//! `<service> migrate`: the tables of the shared crates first, then the service's own.
 
 use anyhow::Context as _;
-use sqlx::migrate::Migrator;
-use sqlx::{Connection, PgConnection};
+use sqlx::migrate::{Migrate as _, Migrator};
+use sqlx::{Connection as _, PgConnection};
 
-/// Applies the migrators in turn over one connection. They share one history table, so each is told
-/// to overlook the versions of the other; numbers must not collide.
-pub async fn run(database_url: &str, migrators: Vec<Migrator>) -> anyhow::Result<()> {
+/// Where sqlx records what it has applied.
+const HISTORY: &str = "_sqlx_migrations";
+
+/// Applies the migrators in turn and returns the connection. They share one history table, so their
+/// version numbers must differ (see migrations/README.md), and each ignores the others' versions.
+pub async fn run(database_url: &str, migrators: Vec<Migrator>) -> anyhow::Result<PgConnection> {
     let mut connection = PgConnection::connect(database_url)
         .await
-        .context("connecting to migrate: is Postgres up, and does the database exist?")?;
+        .context("connecting to migrate: is Postgres running, and does the database exist?")?;
+    check_history(&mut connection, &migrators).await?;
     for mut migrator in migrators {
         migrator.set_ignore_missing(true);
         migrator
@@ -17,5 +21,41 @@ pub async fn run(database_url: &str, migrators: Vec<Migrator>) -> anyhow::Result
             .await
             .context("applying migrations")?;
     }
-    connection.close().await.context("closing the connection")
+    Ok(connection)
+}
+
+/// Fails if a migration was applied in another form than it has here. We check all migrators before
+/// the first one runs, so that a database that cannot be upgraded is left unchanged.
+///
+/// A version that is unknown here is no error: a newer release may have added it, and this release
+/// must still be able to start after a rollback.
+async fn check_history(
+    connection: &mut PgConnection,
+    migrators: &[Migrator],
+) -> anyhow::Result<()> {
+    let exists: bool = sqlx::query_scalar("select to_regclass($1) is not null")
+        .bind(HISTORY)
+        .fetch_one(&mut *connection)
+        .await
+        .context("looking for the history of migrations")?;
+    if !exists {
+        return Ok(());
+    }
+    let applied = connection
+        .list_applied_migrations(HISTORY)
+        .await
+        .context("reading the history of migrations")?;
+    for migration in migrators.iter().flat_map(Migrator::iter) {
+        let changed = applied.iter().any(|applied| {
+            applied.version == migration.version && applied.checksum != migration.checksum
+        });
+        anyhow::ensure!(
+            !changed,
+            "this database was created by an earlier version of ChargeOnce and cannot be upgraded \
+             (migration {} has changed since). Recreate it: run `docker compose down -v` if it is in \
+             a container; otherwise drop and create the database, or delete the state directory",
+            migration.version
+        );
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! What every `main` does around its service: telemetry, signals, exit code.
+//! What every `main` needs around its service: telemetry, signals, exit code.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Sets up telemetry, runs the program, and reports a failure once, with its whole chain.
+/// Sets up telemetry, runs the program, and prints a failure once, with all its causes.
 pub async fn run<F>(name: &'static str, telemetry: &telemetry::Settings, program: F) -> ExitCode
 where
     F: Future<Output = anyhow::Result<()>>,
@@ -19,10 +19,10 @@ where
     if let Err(error) = crate::crash::arm_from_env() {
         return fail(name, &error);
     }
-    let outcome = program.await;
-    // Flushing spans blocks, so it must not sit on the runtime's own thread.
+    let result = program.await;
+    // Dropping the guard flushes spans and blocks, so it must not run on a thread of the runtime.
     let _ = tokio::task::spawn_blocking(move || drop(guard)).await;
-    match outcome {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(name, &error),
     }
@@ -30,14 +30,14 @@ where
 
 #[expect(
     clippy::print_stderr,
-    reason = "the last word of a program that failed"
+    reason = "the error must be visible even if logging is off"
 )]
 fn fail(name: &str, error: &anyhow::Error) -> ExitCode {
     eprintln!("{name}: {error:#}");
     ExitCode::FAILURE
 }
 
-/// A token that is cancelled by SIGTERM or Ctrl-C.
+/// A token that SIGTERM or Ctrl-C cancels.
 pub fn shutdown_on_signal() -> anyhow::Result<CancellationToken> {
     let shutdown = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate())?;
@@ -48,7 +48,7 @@ pub fn shutdown_on_signal() -> anyhow::Result<CancellationToken> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("shutting down");
+        tracing::info!("shutdown requested");
         token.cancel();
     });
     Ok(shutdown)

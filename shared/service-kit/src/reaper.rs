@@ -1,24 +1,24 @@
-//! What has had its time: one worker of a service that looks after all its tables.
+//! Removes old rows from the tables of a service.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// Longest time one step may take, whatever became of the database.
+/// Longest time one step may take. A database that does not respond must not block the reaper.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What one bounded step of a sweep did.
+/// The result of one bounded step of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swept {
-    /// So much was removed, and there may be more.
+    /// This many rows were removed, and there may be more.
     More(u64),
-    /// So much was removed, and that was all.
+    /// This many rows were removed, and none are left.
     Done(u64),
 }
 
 impl Swept {
-    /// Judges a batch by whether it was full.
+    /// After a full batch there may be more rows.
     pub fn batch(removed: u64, batch_max: i64) -> Self {
         match u64::try_from(batch_max).is_ok_and(|max| removed >= max) {
             true => Self::More(removed),
@@ -27,15 +27,15 @@ impl Swept {
     }
 }
 
-/// One step of a sweep on its way.
+/// One running step of a sweep.
 pub type Step = Pin<Box<dyn Future<Output = anyhow::Result<Swept>> + Send>>;
 
 struct Sweep {
-    what: &'static str,
+    name: &'static str,
     step: Box<dyn Fn() -> Step + Send + Sync>,
 }
 
-/// Sweeps table after table, at once and then in intervals.
+/// The worker that runs all sweeps of a service, at once and then at intervals.
 pub struct Reaper {
     interval: Duration,
     sweeps: Vec<Sweep>,
@@ -47,15 +47,15 @@ impl Reaper {
         Self { interval, sweeps }
     }
 
-    /// Adds a sweep, given as one bounded step of it: short locks, short transactions. Steps follow
-    /// each other until one says that nothing is left.
-    pub fn sweep<F, S>(mut self, what: &'static str, step: F) -> Self
+    /// Adds a sweep, given as one bounded step: short locks, short transactions. The reaper repeats
+    /// the step until it returns [`Swept::Done`].
+    pub fn sweep<F, S>(mut self, name: &'static str, step: F) -> Self
     where
         F: Fn() -> S + Send + Sync + 'static,
         S: Future<Output = anyhow::Result<Swept>> + Send + 'static,
     {
         let step = Box::new(move || Box::pin(step()) as Step);
-        self.sweeps.push(Sweep { what, step });
+        self.sweeps.push(Sweep { name, step });
         self
     }
 
@@ -72,26 +72,25 @@ impl Reaper {
         }
     }
 
-    /// One round. A failure is no reason to stop: what is left waits, and the next round finds it.
+    /// One round. After a failure the other sweeps still run; the next round removes what is left.
     pub async fn sweep_all(&self) {
-        for Sweep { what, step } in &self.sweeps {
+        for Sweep { name, step } in &self.sweeps {
             let mut removed = 0;
-            let outcome = loop {
-                // Given up late: what it left undone, the next round finds.
+            let result = loop {
                 let step = tokio::time::timeout(STEP_TIMEOUT, step()).await;
-                let step = step.unwrap_or_else(|_| Err(anyhow::anyhow!("it took too long")));
+                let step = step.unwrap_or_else(|_| Err(anyhow::anyhow!("the step timed out")));
                 match step {
                     Ok(Swept::More(more)) => removed += more,
                     Ok(Swept::Done(last)) => break Ok(removed + last),
                     Err(error) => break Err(error),
                 }
             };
-            match outcome {
+            match result {
                 Ok(0) => {}
-                Ok(removed) => tracing::debug!(what, removed, "swept"),
+                Ok(removed) => tracing::debug!(name, removed, "sweep removed rows"),
                 Err(error) => {
                     let error = format!("{error:#}");
-                    tracing::warn!(what, error, "a sweep failed and is tried again later");
+                    tracing::warn!(name, error, "sweep failed; the next round tries again");
                 }
             }
         }
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_sweep_goes_on_until_nothing_is_left_and_a_failure_stops_nobody() {
+    async fn sweeps_repeat_until_done_and_survive_a_failure() {
         let left = Arc::new(AtomicU64::new(25));
         let rounds = Arc::new(AtomicU64::new(0));
         let (rows, seen) = (left.clone(), rounds.clone());
@@ -126,7 +125,11 @@ mod tests {
         let task = tokio::spawn(reaper.run(shutdown.clone()));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(left.load(Ordering::Relaxed), 0);
-        assert_eq!(rounds.load(Ordering::Relaxed), 1, "the first is at once");
+        assert_eq!(
+            rounds.load(Ordering::Relaxed),
+            1,
+            "the first round runs at once"
+        );
         tokio::time::sleep(Duration::from_secs(120)).await;
         assert_eq!(rounds.load(Ordering::Relaxed), 3);
         shutdown.cancel();

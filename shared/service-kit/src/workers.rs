@@ -1,4 +1,4 @@
-//! The background tasks of a service: started by name, stopped together, waited for within limits.
+//! The background tasks of a service. They stop together, within a time limit.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// How long workers may take to finish what they hold after shutdown began.
+/// How long workers may take to finish their work after shutdown begins.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub struct Workers {
@@ -36,33 +36,40 @@ impl Workers {
         self.tasks.spawn(async move { (name, worker.await) });
     }
 
-    /// Runs until shutdown, or until a worker fails; then stops the others and waits for them.
-    /// What is not finished in time is dropped: every worker's work can be resumed by design.
+    /// Runs until shutdown, or until a worker fails. Then stops the others and waits for them.
+    /// Work that is not finished in time is dropped: every worker can resume after a crash.
     pub async fn run(mut self) -> anyhow::Result<()> {
-        let mut outcome = Ok(());
+        let mut result = Ok(());
         tokio::select! {
             () = self.shutdown.cancelled() => {}
-            Some(ended) = self.tasks.join_next() => outcome = judge(ended, &self.shutdown),
+            Some(ended) = self.tasks.join_next() => result = check_end(ended, &self.shutdown),
         }
         self.shutdown.cancel();
         let drain = async {
             while let Some(ended) = self.tasks.join_next().await {
-                let ended = judge(ended, &self.shutdown);
-                outcome = std::mem::replace(&mut outcome, Ok(())).and(ended);
+                let ended = check_end(ended, &self.shutdown);
+                result = std::mem::replace(&mut result, Ok(())).and(ended);
             }
         };
         if tokio::time::timeout(DRAIN_TIMEOUT, drain).await.is_err() {
-            tracing::warn!(?DRAIN_TIMEOUT, "work was still going on and is abandoned");
+            tracing::warn!(
+                ?DRAIN_TIMEOUT,
+                "workers did not stop in time and are dropped"
+            );
         }
-        outcome
+        result
     }
 }
 
 type Ended = Result<(&'static str, anyhow::Result<()>), tokio::task::JoinError>;
 
-fn judge(ended: Ended, shutdown: &CancellationToken) -> anyhow::Result<()> {
+/// An error if the worker failed, or ended before shutdown.
+fn check_end(ended: Ended, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let (name, result) = ended.context("a worker panicked")?;
     result.with_context(|| format!("worker {name} failed"))?;
-    anyhow::ensure!(shutdown.is_cancelled(), "worker {name} ended by itself");
+    anyhow::ensure!(
+        shutdown.is_cancelled(),
+        "worker {name} ended before shutdown"
+    );
     Ok(())
 }

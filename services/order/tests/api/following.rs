@@ -19,10 +19,10 @@ impl Listener {
     async fn start(database_url: &str, topic: &Topic) -> Self {
         let group = format!("order-{}", Uuid::new_v4());
         let service = Service::start_on(database_url, |config| {
-            config.kafka.kafka_brokers = topic.brokers.clone();
-            config.kafka.kafka_topic = topic.name.clone();
-            config.kafka.kafka_fetch_wait_max_ms = 50;
-            config.kafka_group = group.clone();
+            config.application.kafka.kafka_brokers = topic.brokers.clone();
+            config.application.kafka.kafka_topic = topic.name.clone();
+            config.application.kafka.kafka_fetch_wait_max_ms = 50;
+            config.application.kafka_group = group.clone();
         })
         .await;
         Self { service, group }

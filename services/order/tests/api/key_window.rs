@@ -103,7 +103,8 @@ async fn one_sweep_deletes_every_expired_key_and_no_other() {
 
 #[tokio::test]
 async fn the_service_reaps_by_itself() {
-    let service = Service::start_with(|config| config.retention.reaper_interval_ms = 10).await;
+    let service =
+        Service::start_with(|config| config.application.retention.reaper_interval_ms = 10).await;
     service.post("k-1", &order()).await.expect(201);
     service.meddle(EXPIRE).await;
     eventually("the key is gone", async || {

@@ -59,7 +59,7 @@ async fn while_the_store_has_no_connection_left_every_row_holds() {
 async fn every_row_holds(outage: Outage) {
     let store = far_store().await;
     let service = Service::start_far_from(&store, |config| {
-        config.database.database_connections_max = CONNECTIONS_MAX;
+        config.application.database.database_connections_max = CONNECTIONS_MAX;
         config.intake_writers = 1;
     });
     let service = service.await;
@@ -173,7 +173,7 @@ async fn a_service_that_never_had_a_store_fails_soon_is_alive_and_not_ready() {
 #[tokio::test]
 async fn while_all_connections_wait_for_a_lock_every_request_fails_soon_and_nothing_is_stored() {
     let service = Service::start_on(&migrated().await, |config| {
-        config.database.database_connections_max = CONNECTIONS_MAX;
+        config.application.database.database_connections_max = CONNECTIONS_MAX;
         config.intake_writers = 1;
     })
     .await;

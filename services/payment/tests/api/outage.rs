@@ -223,8 +223,8 @@ impl Scene {
 async fn start_on(harness: &Harness, database_url: &str) -> (Caller, DropGuard) {
     // The reaper goes round all the time, so that it too is at the store when that goes away.
     let mut config = config(harness, &["--reaper-interval-ms", "20"]);
-    config.database.database_url = database_url.to_owned();
-    config.database.database_connections_max = CONNECTIONS_MAX;
+    config.application.database.database_url = database_url.to_owned();
+    config.application.database.database_connections_max = CONNECTIONS_MAX;
     let application = Application::build(config).await.unwrap();
     let caller = Caller::of(application.port().unwrap());
     let shutdown = CancellationToken::new();

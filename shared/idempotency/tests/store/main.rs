@@ -24,7 +24,7 @@ async fn store() -> PgPool {
     let options = options.options([("lock_timeout", LOCK_TIMEOUT_MS)]);
     let pool = PgPoolOptions::new().max_connections(4);
     let pool = pool.connect_with(options).await.unwrap();
-    sqlx::migrate!("../../migrations/common")
+    sqlx::migrate!("../../migrations/idempotency")
         .run(&pool)
         .await
         .unwrap();

@@ -36,7 +36,7 @@ impl Harness {
             .connect(&url)
             .await
             .unwrap();
-        sqlx::migrate!("../../migrations/common")
+        sqlx::migrate!("../../migrations/inbox")
             .run(&pool)
             .await
             .unwrap();

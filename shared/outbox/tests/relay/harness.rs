@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use events::{Envelope, FulfilmentShipped, Origin};
 use outbox::{Relay, Settings, Wake, enqueue};
-use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -23,16 +22,6 @@ pub(crate) struct Harness {
 
 impl Harness {
     pub(crate) async fn create() -> Self {
-        let harness = Self::create_with(&[]).await;
-        sqlx::migrate!("../../migrations/common")
-            .run(&harness.pool)
-            .await
-            .unwrap();
-        harness
-    }
-
-    /// On a database with these migrations only.
-    pub(crate) async fn create_with(migrations: &[&str]) -> Self {
         let url = testkit::postgres::database::create_for_test("outbox")
             .await
             .unwrap();
@@ -41,23 +30,14 @@ impl Harness {
             .connect(&url)
             .await
             .unwrap();
-        let harness = Self {
+        sqlx::migrate!("../../migrations/outbox")
+            .run(&pool)
+            .await
+            .unwrap();
+        Self {
             pool,
             topic: TestTopic::create("outbox", PARTITIONS).await,
             wake: Wake::default(),
-        };
-        harness.migrate(migrations).await;
-        harness
-    }
-
-    pub(crate) async fn migrate(&self, migrations: &[&str]) {
-        for name in migrations {
-            let path = format!("../../migrations/common/{name}.sql");
-            let sql = std::fs::read_to_string(path).unwrap();
-            sqlx::raw_sql(AssertSqlSafe(sql))
-                .execute(&self.pool)
-                .await
-                .unwrap();
         }
     }
 

@@ -187,15 +187,28 @@ async fn concurrent_maintenance_creates_partitions_once() {
 }
 
 #[tokio::test]
-async fn rows_from_before_partitioning_are_kept_and_published() {
-    let harness = Harness::create_with(&["0001_outbox"]).await;
+async fn partition_without_lower_bound_is_kept_and_published() {
+    // An operator can turn a full default partition into one of its own like this.
+    const DETACH_DEFAULT: &str = "
+        alter table outbox detach partition outbox_default;
+        alter table outbox_default rename to outbox_before;
+        create table outbox_default partition of outbox default;
+        do $$ begin
+            execute format(
+                'alter table outbox attach partition outbox_before for values from (minvalue) to (%L)',
+                clock_timestamp());
+        end $$;";
+    let harness = Harness::create().await;
     let order = Uuid::new_v4();
     harness.write(&[event(order, 1), event(order, 2)]).await;
     sqlx::raw_sql("update outbox set published_at = now() where id = 1")
         .execute(&harness.pool)
         .await
         .unwrap();
-    harness.migrate(&["0005_outbox_partitions"]).await;
+    sqlx::raw_sql(DETACH_DEFAULT)
+        .execute(&harness.pool)
+        .await
+        .unwrap();
     harness.write(&[event(order, 3)]).await;
     maintain(&harness.pool, RETENTION).await.unwrap();
     let mut relay = harness.relay(harness.settings());

@@ -1,20 +1,21 @@
--- One row for each request that a client may repeat: what it asked, and what it was answered.
+-- One row for each request that a client may repeat: the request, and the response to replay.
 create table idempotency_keys (
-    -- Scope: two tenants, or two routes, never collide.
+    -- The scope of a key: two principals, or two routes, never collide.
     principal_id     text        not null,
     route            text        not null,
     key              text        not null,
-    -- SHA-256 of the request, salted per principal; another one under the same key is a client bug.
+    -- SHA-256 of the request, salted per principal. A different request with the same key is a client
+    -- error and is rejected.
     fingerprint      bytea       not null,
-    -- What the request made or works on, known before the answer is.
+    -- What the request created or works on; known before the response is.
     resource_id      uuid,
-    -- How to read the response columns; null while the work is not finished.
+    -- The format of the response columns; null until the work is finished.
     response_version smallint,
     response_status  smallint,
     response_headers jsonb,
     response_body    bytea,
     created_at       timestamptz not null default now(),
-    -- End of the window in which the key is honoured.
+    -- The end of the window in which the key is honoured.
     expires_at       timestamptz not null,
     primary key (principal_id, route, key),
     constraint response_is_whole check (
@@ -22,5 +23,5 @@ create table idempotency_keys (
     )
 );
 
--- The reaper's way in: the oldest first, a bounded batch at a time.
+-- For the reaper, which deletes the oldest rows in bounded batches.
 create index idempotency_keys_expiry on idempotency_keys (expires_at);

@@ -1,0 +1,141 @@
+//! Collects the parts of a service and binds its port.
+
+use std::pin::Pin;
+
+use axum::Router;
+use inbox::{Consumer, Handler};
+use outbox::{Relay, Wake};
+use service_kit::{Gauges, Reading, Reaper, Step, database, http};
+use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Application, Settings};
+
+/// A service under construction. Start with [`Builder::new`], add parts, end with
+/// [`Builder::build`]. Nothing runs before [`Application::run_until`].
+pub struct Builder {
+    name: &'static str,
+    settings: Settings,
+    pool: PgPool,
+    router: Router,
+    reaper: Reaper,
+    gauges: Gauges,
+    workers: Vec<Worker>,
+}
+
+impl Builder {
+    /// Checks the settings and creates the pool. Does not connect: a service starts without its
+    /// database and reports that it is not ready.
+    pub fn new(name: &'static str, settings: Settings) -> anyhow::Result<Self> {
+        settings.retention.check()?;
+        Ok(Self {
+            name,
+            pool: database::connect_lazy(&settings.database, name)?,
+            router: Router::new(),
+            reaper: Reaper::new(settings.retention.reaper_interval()),
+            gauges: Gauges::default(),
+            workers: Vec::new(),
+            settings,
+        })
+    }
+
+    /// The pool of this service's database.
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// Adds an outbox: its relay, retention, gauges and operator routes. The relay publishes at
+    /// once when the service calls [`Wake::wake`] after a commit.
+    pub fn outbox(mut self, wake: Wake) -> anyhow::Result<Self> {
+        let database = (*self.pool.connect_options()).clone();
+        let relay = Relay::new(self.settings.outbox(), database, wake.clone())?;
+        let sweep = outbox::sweep(&self.pool, &self.settings.retention);
+        let gauge = outbox::gauge(&self.pool);
+        self.router = self.router.merge(outbox::routes(self.pool.clone(), wake));
+        Ok(self
+            .worker("relay", |shutdown| relay.run(shutdown))
+            .sweep("old outbox partitions", sweep)
+            .gauge("outbox backlog", gauge))
+    }
+
+    /// Adds a consumer of the topic: its handler, processed messages, parked messages and operator
+    /// routes.
+    pub fn consumer<H: Handler>(mut self, handler: H) -> anyhow::Result<Self> {
+        let consumer = Consumer::new(self.settings.inbox(), self.pool.clone(), handler)?;
+        let sweep = inbox::sweep(&self.pool, &self.settings.retention);
+        let gauge = inbox::gauge(&self.pool);
+        self.router = self.router.merge(consumer.routes());
+        Ok(self
+            .worker("consumer", |shutdown| consumer.run(shutdown))
+            .sweep("old processed messages", sweep)
+            .gauge("parked messages", gauge))
+    }
+
+    /// Adds the routes of the service's API.
+    pub fn routes(mut self, routes: Router) -> Self {
+        self.router = self.router.merge(routes);
+        self
+    }
+
+    /// Adds a sweep to the reaper. See [`Reaper::sweep`].
+    pub fn sweep<F>(mut self, name: &'static str, step: F) -> Self
+    where
+        F: Fn() -> Step + Send + Sync + 'static,
+    {
+        self.reaper = self.reaper.sweep(name, step);
+        self
+    }
+
+    /// Adds a gauge. See [`Gauges::read`].
+    pub fn gauge<F>(mut self, name: &'static str, read: F) -> Self
+    where
+        F: Fn() -> Reading + Send + Sync + 'static,
+    {
+        self.gauges = self.gauges.read(name, read);
+        self
+    }
+
+    /// Adds a background worker. It must end soon after its token is cancelled, and not before.
+    pub fn worker<F, W>(mut self, name: &'static str, start: F) -> Self
+    where
+        F: FnOnce(CancellationToken) -> W + Send + 'static,
+        W: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        self.workers.push(Worker::new(name, start));
+        self
+    }
+
+    /// Binds the port and adds what every service has: reaper, gauges, health, readiness and
+    /// metrics.
+    pub async fn build(self) -> anyhow::Result<Application> {
+        let Self { reaper, gauges, .. } = self;
+        let mut workers = self.workers;
+        workers.push(Worker::new("reaper", |shutdown| reaper.run(shutdown)));
+        workers.push(Worker::new("gauges", |shutdown| gauges.run(shutdown)));
+        Ok(Application {
+            name: self.name,
+            listener: http::bind(self.settings.listen).await?,
+            router: http::finish(self.router, self.pool),
+            workers,
+        })
+    }
+}
+
+type Running = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
+
+/// A background worker that was not started yet.
+pub(crate) struct Worker {
+    pub(crate) name: &'static str,
+    pub(crate) start: Box<dyn FnOnce(CancellationToken) -> Running + Send>,
+}
+
+impl Worker {
+    fn new<F, W>(name: &'static str, start: F) -> Self
+    where
+        F: FnOnce(CancellationToken) -> W + Send + 'static,
+        W: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        let start = Box::new(move |shutdown| Box::pin(start(shutdown)) as Running);
+        Self { name, start }
+    }
+}
