@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Migration};
 use crate::consumer::ShipPaid;
-use crate::routes;
 use crate::store::stock;
 
 const NAME: &str = "fulfilment";
@@ -43,8 +42,8 @@ impl Application {
         inbox.reached = crash::point;
         let ship = ShipPaid { wake: wake.clone() };
         let consumer = Consumer::new(inbox, pool.clone(), ship)?;
-        let routes = routes::table()
-            .merge(consumer.routes())
+        let routes = consumer
+            .routes()
             .merge(outbox::routes(pool.clone(), wake.clone()));
         let reaper = Reaper::new(config.retention.reaper_interval())
             .sweep("outbox", outbox::sweep(&pool, &config.retention))

@@ -10,9 +10,9 @@ use service_kit::{Workers, database, migration};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::clerks::{self, Clerk};
+use crate::batch_writer::{self, BatchWriter};
 use crate::config::{Config, Migration};
-use crate::line::{Line, Lines};
+use crate::droppable_connection::{DropHandle, DroppableListener};
 use crate::provider::Provider;
 use crate::routes;
 
@@ -20,10 +20,10 @@ const NAME: &str = "psp";
 
 pub struct Application {
     address: SocketAddr,
-    lines: Lines,
+    listener: DroppableListener,
     router: Router,
     provider: Arc<Provider>,
-    clerks: Vec<Clerk>,
+    writers: Vec<BatchWriter>,
 }
 
 impl Application {
@@ -34,14 +34,14 @@ impl Application {
             .await
             .with_context(|| format!("binding {}", config.listen))?;
         let address = listener.local_addr().context("reading the port")?;
-        let (desk, clerks) = clerks::hire(&pool, config.charging.key_window());
-        let provider = Arc::new(Provider::new(config.charging, pool, desk));
+        let (queue, writers) = batch_writer::create(&pool, config.charging.key_window());
+        let provider = Arc::new(Provider::new(config.charging, pool, queue));
         Ok(Self {
             address,
-            lines: Lines::new(listener),
+            listener: DroppableListener::new(listener),
             router: routes::table(Arc::clone(&provider)),
             provider,
-            clerks,
+            writers,
         })
     }
 
@@ -55,7 +55,7 @@ impl Application {
     pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         tracing::info!(address = %self.address, "mock provider is up");
         let mut workers = Workers::new(shutdown);
-        let server = serve(self.lines, self.router, workers.shutdown());
+        let server = serve(self.listener, self.router, workers.shutdown());
         workers.spawn("http", server);
         let shutdown = workers.shutdown();
         workers.spawn("requests", async move {
@@ -63,23 +63,23 @@ impl Application {
             self.provider.close().await;
             Ok(())
         });
-        for clerk in self.clerks {
-            // A clerk ends when the last request that could hand it work has ended.
-            workers.spawn("clerk", clerk.run());
+        for writer in self.writers {
+            // A writer ends when the last request that could enqueue a job has ended.
+            workers.spawn("batch_writer", writer.run());
         }
         workers.run().await
     }
 }
 
-/// Like `service_kit::http::serve`, over lines that a fault can cut.
+/// Like `service_kit::http::serve`, over connections that a fault can drop.
 fn serve(
-    lines: Lines,
+    listener: DroppableListener,
     router: Router,
     shutdown: CancellationToken,
 ) -> impl Future<Output = anyhow::Result<()>> {
-    let service = router.into_make_service_with_connect_info::<Line>();
+    let service = router.into_make_service_with_connect_info::<DropHandle>();
     async move {
-        axum::serve(lines, service)
+        axum::serve(listener, service)
             .with_graceful_shutdown(shutdown.cancelled_owned())
             .await
             .context("serving")

@@ -1,4 +1,4 @@
-//! The table of routes, and what they share.
+//! The table of routes.
 
 mod error;
 mod get_receipt;
@@ -7,7 +7,7 @@ use axum::Router;
 use axum::routing::get;
 use sqlx::PgPool;
 
-pub use error::Error;
+use error::Error;
 
 pub fn table(pool: PgPool) -> Router {
     Router::new()

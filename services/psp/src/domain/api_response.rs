@@ -1,25 +1,26 @@
-//! An answer as it is sent, and as it is kept to be sent again.
+//! A response as the provider sends it, and stores it to send it again.
 
 use serde::Serialize;
 use serde_json::json;
 
-use crate::domain::charge::Charge;
+use crate::domain::charge::{self, Charge};
 use crate::domain::fault::Failure;
-use crate::domain::method::Decline;
+use crate::domain::payment_method::Decline;
 
 const OK: u16 = 200;
 const CREATED: u16 = 201;
 const PAYMENT_REQUIRED: u16 = 402;
 
-/// A status belongs to it: what a provider remembers under a key is an HTTP answer.
+/// Has a status, although the domain knows no HTTP otherwise: a provider remembers a whole HTTP
+/// response under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ApiResponse {
     pub status: u16,
     pub body: String,
 }
 
-impl Answer {
-    /// For a charge that was captured or a refund that was made.
+impl ApiResponse {
+    /// To a request that made a charge or a refund.
     pub fn created(object: &impl Serialize) -> Self {
         Self {
             status: CREATED,
@@ -31,21 +32,22 @@ impl Answer {
         Self::error(PAYMENT_REQUIRED, decline.code(), decline.message())
     }
 
-    /// To every charge under a burnt key.
-    pub fn burnt() -> Self {
+    /// To every charge under a cancelled key.
+    pub fn key_cancelled() -> Self {
         let message = "This key was cancelled before it was charged.";
         Self::error(PAYMENT_REQUIRED, "cancelled", message)
     }
 
-    /// To a cancellation that came too late.
-    pub fn captured_before(key: &str, charge: &Charge) -> Self {
+    /// To a cancellation that came after the charge.
+    pub fn already_captured(key: &str, charge: &Charge) -> Self {
+        let status = charge::Status::Captured.as_str();
         Self {
             status: OK,
-            body: json!({"key": key, "status": "captured", "charge": charge}).to_string(),
+            body: json!({"key": key, "status": status, "charge": charge}).to_string(),
         }
     }
 
-    /// To a cancellation: nothing is charged under the key, and nothing will be.
+    /// To a cancellation: nothing was charged under the key, and nothing will be.
     pub fn cancelled(key: &str) -> Self {
         Self {
             status: OK,
@@ -53,7 +55,7 @@ impl Answer {
         }
     }
 
-    /// What a fault makes the caller see.
+    /// To a request that an injected fault ends with an error.
     pub fn failed(failure: Failure) -> Self {
         let code = match failure.status {
             409 => "conflict",

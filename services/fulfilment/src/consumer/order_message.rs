@@ -1,4 +1,4 @@
-//! One message about an order, read, and the answers to it.
+//! One decoded message about an order, and the events that answer it.
 
 use anyhow::Context as _;
 use events::{
@@ -8,67 +8,60 @@ use events::{
 use inbox::Delivery;
 use uuid::Uuid;
 
-use crate::domain::{Ask, CANCELLED, Demand, Status};
+use crate::domain::{OrderEvent, RejectionReason, Status};
 use crate::store::shipments::NewShipment;
 
-/// The name under which this service announces events.
+/// The source of the events of this service.
 const SOURCE: &str = "fulfilment";
 /// The version of the payloads.
 const PAYLOAD_VERSION: u16 = 1;
 
-pub(super) struct Heard<'a> {
+pub(super) struct OrderMessage<'a> {
     delivery: &'a Delivery,
-    pub(super) ask: Ask,
+    pub(super) event: OrderEvent,
     pub(super) order_id: Uuid,
     pub(super) attempt: i32,
-    /// What was paid for; none is known of what is called off.
+    /// The lines of a captured payment. A cancellation request carries none.
     pub(super) lines: Vec<Line>,
 }
 
-impl<'a> Heard<'a> {
-    pub(super) fn read(delivery: &'a Delivery) -> anyhow::Result<Self> {
+impl<'a> OrderMessage<'a> {
+    pub(super) fn decode(delivery: &'a Delivery) -> anyhow::Result<Self> {
         let envelope = &delivery.envelope;
-        let reading = || format!("reading {}", envelope.event_type);
-        let (ask, attempt, lines) = match envelope.event_type {
+        let decoding = || format!("decoding {}", envelope.event_type);
+        let (event, attempt, lines) = match envelope.event_type {
             EventType::PaymentCaptured => {
-                let event: PaymentCaptured = envelope.open().with_context(reading)?;
-                (Ask::Captured, event.attempt, event.lines)
+                let payload: PaymentCaptured = envelope.open().with_context(decoding)?;
+                (OrderEvent::PaymentCaptured, payload.attempt, payload.lines)
             }
             EventType::OrderCancelRequested => {
-                let event: OrderCancelRequested = envelope.open().with_context(reading)?;
-                (Ask::CancelRequested, event.attempt, vec![])
+                let payload: OrderCancelRequested = envelope.open().with_context(decoding)?;
+                (OrderEvent::CancelRequested, payload.attempt, vec![])
             }
-            other => anyhow::bail!("{other} was not asked for"),
+            other => anyhow::bail!("unexpected event type {other}"),
         };
         Ok(Self {
             delivery,
-            ask,
+            event,
             order_id: envelope.subject,
             attempt,
             lines,
         })
     }
 
-    /// The shipment that it opens, if it is the first that is heard of its order.
+    /// The shipment that this message opens if it is the first one about its order.
     pub(super) fn shipment(&self) -> Result<NewShipment, serde_json::Error> {
-        let (status, reason) = match self.ask {
-            Ask::Captured => (Status::Paid, None),
-            Ask::CancelRequested => (Status::Cancelled, Some(CANCELLED)),
+        let (status, reason) = match self.event {
+            OrderEvent::PaymentCaptured => (Status::Paid, None),
+            OrderEvent::CancelRequested => (Status::Cancelled, Some(RejectionReason::Cancelled)),
         };
         Ok(NewShipment {
             order_id: self.order_id,
             attempt: self.attempt,
             lines: serde_json::to_value(&self.lines)?,
-            status: status.as_str(),
+            status,
             reason,
         })
-    }
-
-    pub(super) fn demand(&self) -> Demand<'_> {
-        Demand {
-            order_id: self.order_id,
-            lines: &self.lines,
-        }
     }
 
     pub(super) fn shipped(&self) -> Result<Envelope, serde_json::Error> {
@@ -80,7 +73,7 @@ impl<'a> Heard<'a> {
         Envelope::seal(self.origin(), &event)
     }
 
-    pub(super) fn refused(&self, reason: &str) -> Result<Envelope, serde_json::Error> {
+    pub(super) fn rejected(&self, reason: &str) -> Result<Envelope, serde_json::Error> {
         let event = FulfilmentRejected {
             v: PAYLOAD_VERSION,
             order_id: self.order_id,

@@ -1,14 +1,14 @@
-//! Whether an order ships is decided once, by what is heard of it first.
+//! The first event about an order decides whether it ships, once.
 
 use uuid::Uuid;
 
 use crate::harness::Harness;
 
-const SHELF: [(&str, i64); 1] = [("SKU-1", 1_000)];
+const STOCK: [(&str, i64); 1] = [("SKU-1", 1_000)];
 const TWO: [(&str, u32); 1] = [("SKU-1", 2)];
 
-/// Order, attempt, status and reason of every shipment, and what was announced about it: all that a
-/// repeat must leave alone.
+/// Order, attempt, status and reason of every shipment, and the events about it. A repeat must
+/// change none of these.
 async fn decisions(harness: &Harness) -> Vec<(Uuid, i32, String, Option<String>, Vec<String>)> {
     sqlx::query_as(
         "select order_id, attempt, status, reason, array(
@@ -34,14 +34,14 @@ fn shipped(order: Uuid) -> (Uuid, i32, String, Option<String>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn an_order_that_was_called_off_does_not_ship_however_late_it_is_paid() {
-    let harness = Harness::create(&SHELF).await;
+async fn cancelled_order_does_not_ship_when_paid_later() {
+    let harness = Harness::create(&STOCK).await;
     let order = Uuid::new_v4();
     let running = harness.start(&harness.group).await;
     harness.topic.cancel_requested(order).await;
     harness.processed(1).await;
     assert_eq!(decisions(&harness).await, [cancelled(order)]);
-    // Paid for in another batch: the refusal alone makes payment give it back.
+    // The payment arrives in another batch. The rejection already makes payment refund it.
     harness.topic.captured(order, &TWO).await;
     harness.processed(2).await;
     running.stop().await;
@@ -52,8 +52,8 @@ async fn an_order_that_was_called_off_does_not_ship_however_late_it_is_paid() {
 }
 
 #[tokio::test]
-async fn what_has_shipped_is_not_called_back() {
-    let harness = Harness::create(&SHELF).await;
+async fn shipped_order_cannot_be_cancelled() {
+    let harness = Harness::create(&STOCK).await;
     let order = Uuid::new_v4();
     let running = harness.start(&harness.group).await;
     harness.topic.captured(order, &TWO).await;
@@ -66,7 +66,7 @@ async fn what_has_shipped_is_not_called_back() {
 }
 
 #[tokio::test]
-async fn what_was_out_of_stock_is_refused_once_even_if_it_is_called_off_then() {
+async fn out_of_stock_order_is_rejected_once_if_cancelled_later() {
     let harness = Harness::create(&[("SKU-1", 1)]).await;
     let order = Uuid::new_v4();
     let running = harness.start(&harness.group).await;
@@ -83,10 +83,10 @@ async fn what_was_out_of_stock_is_refused_once_even_if_it_is_called_off_then() {
 }
 
 #[tokio::test]
-async fn in_one_batch_too_the_first_word_counts() {
-    let harness = Harness::create(&SHELF).await;
+async fn first_event_decides_within_one_batch() {
+    let harness = Harness::create(&STOCK).await;
     let mut expected = Vec::new();
-    // All of it is there before anybody reads.
+    // All messages are in the topic before the consumer starts.
     for number in 0..20 {
         let order = Uuid::new_v4();
         if number % 2 == 0 {
@@ -105,14 +105,17 @@ async fn in_one_batch_too_the_first_word_counts() {
     expected.sort_by_key(|decision| decision.0);
     assert_eq!(decisions(&harness).await, expected);
     assert_eq!(harness.stock("SKU-1").await, (980, 20));
-    // A transaction has one time: fewer times than messages mean that there were batches.
+    // One transaction writes one timestamp: fewer timestamps than messages prove batches.
     let batches = "select count(distinct processed_at) from processed_messages";
-    assert!(harness.count(batches).await < 20, "nothing shared a batch");
+    assert!(
+        harness.count(batches).await < 20,
+        "no two messages shared a batch"
+    );
 }
 
 #[tokio::test]
-async fn everything_again_to_an_empty_ledger_changes_nothing() {
-    let harness = Harness::create(&SHELF).await;
+async fn reprocessing_all_messages_changes_nothing() {
+    let harness = Harness::create(&STOCK).await;
     let (early, late, never) = (Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4());
     harness.topic.cancel_requested(early).await;
     harness.topic.captured(early, &TWO).await;
@@ -137,8 +140,8 @@ async fn everything_again_to_an_empty_ledger_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_payment_under_a_later_attempt_of_a_refused_order_is_refused_as_well() {
-    let harness = Harness::create(&SHELF).await;
+async fn payment_of_a_rejected_order_by_a_later_attempt_is_rejected() {
+    let harness = Harness::create(&STOCK).await;
     let (apart, together) = (Uuid::new_v4(), Uuid::new_v4());
     harness.topic.cancel_requested(together).await;
     harness.topic.captured_by(together, 2, &TWO).await;
@@ -148,13 +151,13 @@ async fn a_payment_under_a_later_attempt_of_a_refused_order_is_refused_as_well()
     harness.topic.captured_by(apart, 2, &TWO).await;
     harness.processed(4).await;
     running.stop().await;
-    let refused_twice = |order| {
+    let rejected_twice = |order| {
         let announced =
             ["1", "2"].map(|attempt| format!("fulfilment.rejected {attempt} cancelled"));
         let reason = Some("cancelled".to_owned());
         (order, 2, "cancelled".to_owned(), reason, announced.to_vec())
     };
-    let mut expected = [refused_twice(apart), refused_twice(together)];
+    let mut expected = [rejected_twice(apart), rejected_twice(together)];
     expected.sort_by_key(|decision| decision.0);
     assert_eq!(decisions(&harness).await, expected);
 

@@ -1,8 +1,8 @@
-//! Connections that a handler can cut.
+//! Connections that a handler can drop without a response.
 //!
-//! A handler can only answer; there is no "no answer" in axum, and a panic becomes a 500. So the
-//! socket itself is told to fail: once its line is cut it refuses to write a single byte, and the
-//! server gives the connection up. The caller sees it close without a status.
+//! An axum handler must return a response, and a panic becomes a 500. So the handler marks the
+//! connection instead: a marked connection fails every write, and the server closes it. The caller
+//! sees a closed connection and no status.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,13 +16,13 @@ use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A handler's grip on the connection that its request came over.
+/// Lets a handler drop the connection of its request.
 #[derive(Clone, Debug, Default)]
-pub struct Line(Arc<AtomicBool>);
+pub struct DropHandle(Arc<AtomicBool>);
 
-impl Line {
-    /// Whatever is answered after this is not sent.
-    pub fn cut(&self) {
+impl DropHandle {
+    /// Nothing is sent on the connection after this call.
+    pub fn drop_connection(&self) {
         self.0.store(true, Ordering::Release);
     }
 
@@ -34,28 +34,28 @@ impl Line {
     }
 }
 
-/// A listener whose connections carry a [`Line`].
+/// A listener whose connections have a [`DropHandle`].
 #[derive(Debug)]
-pub struct Lines(TcpListener);
+pub struct DroppableListener(TcpListener);
 
-impl Lines {
+impl DroppableListener {
     pub fn new(listener: TcpListener) -> Self {
         Self(listener)
     }
 }
 
-impl Listener for Lines {
-    type Io = Wire;
+impl Listener for DroppableListener {
+    type Io = DroppableConnection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Wire, SocketAddr) {
-        // The trait's accept, not the socket's own: it sleeps out a lack of file descriptors.
+    async fn accept(&mut self) -> (DroppableConnection, SocketAddr) {
+        // The trait's accept, not the socket's: it waits when file descriptors run out.
         let (stream, peer) = Listener::accept(&mut self.0).await;
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "answers on this connection may be held back a little");
+            tracing::debug!(%error, "TCP_NODELAY not set, responses may be delayed");
         }
-        let line = Line::default();
-        (Wire { stream, line }, peer)
+        let handle = DropHandle::default();
+        (DroppableConnection { stream, handle }, peer)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -63,20 +63,20 @@ impl Listener for Lines {
     }
 }
 
-impl Connected<IncomingStream<'_, Lines>> for Line {
-    fn connect_info(stream: IncomingStream<'_, Lines>) -> Self {
-        stream.io().line.clone()
+impl Connected<IncomingStream<'_, DroppableListener>> for DropHandle {
+    fn connect_info(stream: IncomingStream<'_, DroppableListener>) -> Self {
+        stream.io().handle.clone()
     }
 }
 
-/// The socket below a [`Line`].
+/// A TCP connection whose writes fail once its [`DropHandle`] was used.
 #[derive(Debug)]
-pub struct Wire {
+pub struct DroppableConnection {
     stream: TcpStream,
-    line: Line,
+    handle: DropHandle,
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for DroppableConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -86,13 +86,13 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for DroppableConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.line.check()?;
+        self.handle.check()?;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -101,7 +101,7 @@ impl AsyncWrite for Wire {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.line.check()?;
+        self.handle.check()?;
         Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 
