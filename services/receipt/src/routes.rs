@@ -7,7 +7,7 @@ use axum::Router;
 use axum::routing::get;
 use sqlx::PgPool;
 
-use error::Error;
+pub use error::Error;
 
 pub fn table(pool: PgPool) -> Router {
     Router::new()

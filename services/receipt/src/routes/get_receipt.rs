@@ -6,7 +6,7 @@ use service_kit::database::{self, STORE_TIMEOUT};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::Error;
+use crate::routes::Error;
 use crate::store::receipts::{self, LoggedReceipt};
 
 pub(super) async fn handle(

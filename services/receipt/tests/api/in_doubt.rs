@@ -1,11 +1,11 @@
-//! SMTP knows no key: after an answer that is lost a mail is sent once more, and never again.
+//! SMTP has no idempotency key: after a lost response a mail is sent once more, and never again.
 
 use testkit::smtp_sink::Action;
 
 use crate::harness::Harness;
 
 #[tokio::test]
-async fn a_mail_whose_answer_is_lost_is_sent_once_more_under_the_same_id() {
+async fn mail_with_a_lost_response_is_sent_once_more_unchanged() {
     for action in [Action::LoseAnswer, Action::Hang] {
         let harness = Harness::create().await;
         harness.misbehave(action, 1);
@@ -20,12 +20,12 @@ async fn a_mail_whose_answer_is_lost_is_sent_once_more_under_the_same_id() {
         assert_eq!(harness.row(order).await.state(), ("sent", 2, 2));
         let mails = harness.mails();
         assert_eq!(mails.len(), 2);
-        assert_eq!(mails[0].text, mails[1].text, "to the last byte");
+        assert_eq!(mails[0].text, mails[1].text, "the bytes are the same");
     }
 }
 
 #[tokio::test]
-async fn a_mail_whose_answer_is_lost_twice_is_left_to_a_person() {
+async fn mail_with_two_lost_responses_is_left_to_an_operator() {
     let harness = Harness::create().await;
     harness.misbehave(Action::LoseAnswer, 10);
     let order = harness.log_new().await;
@@ -36,11 +36,11 @@ async fn a_mail_whose_answer_is_lost_twice_is_left_to_a_person() {
     let row = harness.row(order).await;
     assert_eq!(row.state(), ("unknown", 2, 2));
     assert!(row.last_error.is_some());
-    assert_eq!(harness.mails().len(), 2, "not a third time");
+    assert_eq!(harness.mails().len(), 2, "no third mail");
 }
 
 #[tokio::test]
-async fn between_two_doubts_a_server_may_say_not_now_for_as_long_as_it_likes() {
+async fn temporary_failures_do_not_count_as_tries_in_doubt() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
     for (action, state) in [
@@ -59,7 +59,7 @@ async fn between_two_doubts_a_server_may_say_not_now_for_as_long_as_it_likes() {
 }
 
 #[tokio::test]
-async fn a_refusal_after_a_doubt_does_not_claim_that_nothing_arrived() {
+async fn permanent_failure_after_a_try_in_doubt_is_unknown() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
     harness.misbehave(Action::LoseAnswer, 1);

@@ -1,18 +1,18 @@
-//! What the provider answered.
+//! A response of the provider.
 
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 
-/// A status and a body, taken off the wire.
+/// The parts of a response that tests check.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
     pub(crate) replayed: bool,
     pub(crate) retry_after: Option<String>,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl ApiResponse {
     pub(crate) async fn read(response: Response) -> reqwest::Result<Self> {
         let headers = response.headers();
         Ok(Self {

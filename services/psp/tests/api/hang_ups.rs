@@ -1,14 +1,14 @@
-//! Callers that hang up: a charge that began ends, once.
+//! Callers that hang up: a charge that began is completed once.
 
 use serde_json::json;
 
 use crate::server::{Server, eventually, order, paid_with};
 
 #[tokio::test]
-async fn a_charge_whose_caller_hung_up_is_made_once_and_replays() {
+async fn charge_is_made_once_although_its_caller_hung_up() {
     let server = Server::start().await;
     let fault = json!({"point": "during_charge", "action": "delay", "delay_ms": 2000, "times": 1});
-    server.add_fault(fault).await;
+    server.arm(fault).await;
     let body = order("o-1");
     server.abandon("k", &body).await;
     assert_eq!(server.charged().await, 0);
@@ -26,11 +26,11 @@ async fn a_charge_whose_caller_hung_up_is_made_once_and_replays() {
 }
 
 #[tokio::test]
-async fn a_slow_card_is_charged_although_its_caller_gave_up() {
+async fn slow_card_is_charged_although_its_caller_hung_up() {
     let server = Server::start_with(&["--psp-slow-ms", "2000"]).await;
-    // Delays nothing, but shows that the request has arrived.
+    // A delay of zero: it only shows that the request has arrived.
     let arrival = json!({"point": "before_charge", "action": "delay", "delay_ms": 0, "times": 1});
-    server.add_fault(arrival).await;
+    server.arm(arrival).await;
     let body = paid_with("o-1", "pm_card_slow");
     server.abandon("k", &body).await;
     assert_eq!(server.charged().await, 0);
@@ -38,7 +38,7 @@ async fn a_slow_card_is_charged_although_its_caller_gave_up() {
         server.charged().await == 1
     })
     .await;
-    eventually("the answer replays", async || {
+    eventually("the response replays", async || {
         server.charge("k", &body).await.replayed
     })
     .await;
@@ -46,10 +46,10 @@ async fn a_slow_card_is_charged_although_its_caller_gave_up() {
 }
 
 #[tokio::test]
-async fn a_caller_that_leaves_a_hanging_charge_frees_the_key_uncharged() {
+async fn hang_up_during_a_hang_frees_the_key_uncharged() {
     let server = Server::start().await;
     let hang = json!({"point": "during_charge", "action": "hang", "times": 1});
-    server.add_fault(hang).await;
+    server.arm(hang).await;
     let body = order("o-1");
     server.abandon("k", &body).await;
     eventually("the key is released", async || {

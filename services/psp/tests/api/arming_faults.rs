@@ -1,4 +1,4 @@
-//! Switching faults on and off.
+//! Arming and clearing faults.
 
 use reqwest::Method;
 use serde_json::json;
@@ -6,10 +6,10 @@ use serde_json::json;
 use crate::server::{Server, order};
 
 #[tokio::test]
-async fn a_fault_strikes_n_times_and_then_no_more() {
+async fn fault_applies_n_times_and_then_no_more() {
     let server = Server::start().await;
     server
-        .add_fault(json!({"point": "before_charge", "action": "error", "times": 2}))
+        .arm(json!({"point": "before_charge", "action": "error", "times": 2}))
         .await;
     let mut statuses = Vec::new();
     for _ in 0..3 {
@@ -20,17 +20,17 @@ async fn a_fault_strikes_n_times_and_then_no_more() {
 }
 
 #[tokio::test]
-async fn probability_one_always_strikes_and_zero_never() {
+async fn probability_one_always_applies_and_zero_never() {
     let server = Server::start().await;
     let fault = |probability: f64| json!({"point": "before_charge", "action": "error", "probability": probability});
-    let never = server.add_fault(fault(0.0)).await;
+    let never = server.arm(fault(0.0)).await;
     for n in 0..20 {
         assert_eq!(
             server.charge(&format!("a-{n}"), &order("o")).await.status,
             201
         );
     }
-    let always = server.add_fault(fault(1.0)).await;
+    let always = server.arm(fault(1.0)).await;
     for n in 0..20 {
         assert_eq!(
             server.charge(&format!("b-{n}"), &order("o")).await.status,
@@ -42,24 +42,24 @@ async fn probability_one_always_strikes_and_zero_never() {
 }
 
 #[tokio::test]
-async fn a_fault_for_one_order_spares_the_others() {
+async fn fault_for_one_reference_does_not_affect_others() {
     let server = Server::start().await;
     let fault = json!({"point": "before_charge", "action": "error", "reference": "o-2"});
-    server.add_fault(fault).await;
+    server.arm(fault).await;
     assert_eq!(server.charge("k-1", &order("o-1")).await.status, 201);
     assert_eq!(server.charge("k-2", &order("o-2")).await.status, 500);
     assert_eq!(server.charged().await, 1);
 }
 
 #[tokio::test]
-async fn faults_are_listed_as_posted_and_cleared_one_by_one_or_all_at_once() {
+async fn faults_are_listed_as_posted_and_cleared_singly_or_all() {
     let server = Server::start().await;
     let fault = json!({"point": "after_charge", "action": "delay", "delay_ms": 5, "times": 9,
                        "probability": 0.5, "reference": "o-1"});
-    let first = server.add_fault(fault.clone()).await;
+    let first = server.arm(fault.clone()).await;
     for _ in 0..2 {
         server
-            .add_fault(json!({"point": "before_charge", "action": "drop"}))
+            .arm(json!({"point": "before_charge", "action": "drop"}))
             .await;
     }
     let mut expected = fault;
@@ -87,7 +87,7 @@ async fn faults_are_listed_as_posted_and_cleared_one_by_one_or_all_at_once() {
 }
 
 #[tokio::test]
-async fn a_fault_that_makes_no_sense_is_refused() {
+async fn invalid_fault_is_answered_with_422() {
     let server = Server::start().await;
     for fault in [
         json!({"point": "nowhere", "action": "drop"}),
@@ -97,10 +97,10 @@ async fn a_fault_that_makes_no_sense_is_refused() {
         json!({"point": "before_charge", "action": "drop", "probability": 2}),
         json!({"point": "before_charge", "action": "drop", "tmies": 1}),
     ] {
-        let answer = server
+        let response = server
             .call(Method::POST, "/admin/faults", Some(fault.clone()))
             .await;
-        assert_eq!(answer.status, 422, "{fault}");
+        assert_eq!(response.status, 422, "{fault}");
     }
     assert!(server.fired().await.is_empty());
 }
