@@ -2,6 +2,7 @@
 
 pub mod database;
 mod install;
+pub mod literals;
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};

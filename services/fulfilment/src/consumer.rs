@@ -1,20 +1,22 @@
-//! What was paid is shipped, unless it was called off before: stock, decision and event in the
-//! transaction of the ledger.
+//! Ships paid orders, unless a cancellation request came first. Stock, decision and event commit in
+//! the transaction that records the processed messages.
 
-mod heard;
+mod order_message;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use anyhow::Context as _;
-use events::{Envelope, EventType};
+use events::{Envelope, EventType, Line};
 use inbox::{Delivery, Handler};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::{CANCELLED, Decision, Demand, Known, Ruling, Status, allocate, next, rule};
-use crate::store::shipments::{self, Verdict};
+use crate::domain::{
+    Decision, PriorDecision, Reaction, RejectionReason, Status, allocate, next, react,
+};
+use crate::store::shipments::{self, NewDecision};
 use crate::store::stock;
-use heard::Heard;
+use order_message::OrderMessage;
 
 pub struct ShipPaid {
     pub wake: outbox::Wake,
@@ -29,20 +31,20 @@ impl Handler for ShipPaid {
     }
 
     async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<()> {
-        let mut heard = Vec::with_capacity(new.len());
+        let mut messages = Vec::with_capacity(new.len());
         for delivery in new {
-            heard.push(Heard::read(delivery)?);
+            messages.push(OrderMessage::decode(delivery)?);
         }
-        let (first, late) = open(tx, heard).await?;
-        let (paid, called_off): (Vec<_>, Vec<_>) = first
+        let (first, later) = open(tx, messages).await?;
+        let (paid, cancelled): (Vec<_>, Vec<_>) = first
             .into_iter()
-            .partition(|heard| rule(None, heard.ask, heard.attempt) == Ruling::Allocate);
-        let mut events = ship(tx, &paid).await?;
-        for heard in &called_off {
-            events.push(heard.refused(CANCELLED)?);
+            .partition(|message| react(None, message.event, message.attempt) == Reaction::Allocate);
+        let mut events = decide_paid(tx, &paid).await?;
+        for message in &cancelled {
+            events.push(message.rejected(RejectionReason::Cancelled.as_str())?);
         }
-        if !late.is_empty() {
-            events.extend(answer_late(tx, &late).await?);
+        if !later.is_empty() {
+            events.extend(react_to_later(tx, &later).await?);
         }
         outbox::enqueue(tx, &events).await.context("writing events")
     }
@@ -52,121 +54,130 @@ impl Handler for ShipPaid {
     }
 }
 
-/// Opens a shipment for each order that is heard of for the first time. Returns the messages that
-/// did, and those that came after them, in this batch or in an earlier one.
+/// Opens a shipment for each order that has none. Returns the messages that opened one, and the
+/// messages about orders that an earlier message opened, in this batch or before it.
 async fn open<'a>(
     tx: &mut PgConnection,
-    heard: Vec<Heard<'a>>,
-) -> anyhow::Result<(Vec<Heard<'a>>, Vec<Heard<'a>>)> {
-    let mut named = HashSet::with_capacity(heard.len());
-    let mut shipments = Vec::with_capacity(heard.len());
-    for heard in &heard {
-        if named.insert(heard.order_id) {
-            shipments.push(heard.shipment()?);
+    messages: Vec<OrderMessage<'a>>,
+) -> anyhow::Result<(Vec<OrderMessage<'a>>, Vec<OrderMessage<'a>>)> {
+    let mut named = HashSet::with_capacity(messages.len());
+    let mut shipments = Vec::with_capacity(messages.len());
+    for message in &messages {
+        if named.insert(message.order_id) {
+            shipments.push(message.shipment()?);
         }
     }
     let opened = shipments::open(tx, &shipments)
         .await
         .context("opening shipments")?;
     let mut opened: HashSet<Uuid> = opened.into_iter().collect();
-    // `remove` lets only the first message of an order through, which is the one that opened it.
-    Ok(heard
+    // `remove` matches only the first message of an order, which is the one that opened it.
+    Ok(messages
         .into_iter()
-        .partition(|heard| opened.remove(&heard.order_id)))
+        .partition(|message| opened.remove(&message.order_id)))
 }
 
-/// Gives out stock, and decides: what there is enough of ships.
-async fn ship(tx: &mut PgConnection, paid: &[Heard<'_>]) -> anyhow::Result<Vec<Envelope>> {
+/// Allocates stock to paid orders, and ships or rejects each. Returns the events.
+async fn decide_paid(
+    tx: &mut PgConnection,
+    paid: &[OrderMessage<'_>],
+) -> anyhow::Result<Vec<Envelope>> {
     if paid.is_empty() {
         return Ok(vec![]);
     }
     let skus: BTreeSet<&str> = paid
         .iter()
-        .flat_map(|paid| paid.lines.iter().map(|line| line.sku.as_str()))
+        .flat_map(|message| message.lines.iter().map(|line| line.sku.as_str()))
         .collect();
     let skus: Vec<String> = skus.into_iter().map(str::to_owned).collect();
-    let shelf = stock::lock(tx, &skus).await.context("locking stock")?;
-    let demands: Vec<Demand<'_>> = paid.iter().map(Heard::demand).collect();
-    let (decisions, taken) = allocate(shelf, &demands);
-    decide(tx, paid, &decisions).await?;
-    stock::reserve(tx, &taken)
+    let available = stock::lock(tx, &skus).await.context("locking stock")?;
+    let orders: Vec<&[Line]> = paid.iter().map(|message| &*message.lines).collect();
+    let (decisions, reserved) = allocate(available, &orders);
+    record(tx, paid, &decisions).await?;
+    stock::reserve(tx, &reserved)
         .await
         .context("reserving stock")?;
     let mut events = Vec::with_capacity(paid.len());
-    for (paid, decision) in paid.iter().zip(&decisions) {
-        events.push(match decision.reason() {
-            None => paid.shipped()?,
-            Some(reason) => paid.refused(reason)?,
+    for (message, decision) in paid.iter().zip(&decisions) {
+        events.push(match decision.rejection_reason() {
+            None => message.shipped()?,
+            Some(reason) => message.rejected(reason.as_str())?,
         });
     }
     Ok(events)
 }
 
-async fn decide(
+async fn record(
     tx: &mut PgConnection,
-    paid: &[Heard<'_>],
+    paid: &[OrderMessage<'_>],
     decisions: &[Decision],
 ) -> anyhow::Result<()> {
-    let verdicts: Vec<Verdict> = paid
+    let new: Vec<NewDecision> = paid
         .iter()
         .zip(decisions)
-        .filter_map(|(paid, decision)| {
-            Some(Verdict {
-                order_id: paid.order_id,
-                status: next(Status::Paid, *decision)?.as_str(),
-                reason: decision.reason(),
+        .filter_map(|(message, decision)| {
+            Some(NewDecision {
+                order_id: message.order_id,
+                status: next(Status::Paid, *decision)?,
+                reason: decision.rejection_reason(),
             })
         })
         .collect();
-    let decided = shipments::decide(tx, &verdicts)
+    let decided = shipments::decide(tx, &new)
         .await
-        .context("deciding shipments")?;
-    // They were opened by this very transaction, so nobody can have decided them.
+        .context("recording decisions")?;
+    // This transaction opened the shipments, so no other transaction can have decided them.
     anyhow::ensure!(
         decided.len() == paid.len(),
-        "a shipment was decided by somebody else"
+        "{} of {} new shipments were already decided",
+        paid.len() - decided.len(),
+        paid.len()
     );
     Ok(())
 }
 
-/// Messages about orders that are decided. Nearly all of them change nothing; see [`rule`].
-async fn answer_late(tx: &mut PgConnection, late: &[Heard<'_>]) -> anyhow::Result<Vec<Envelope>> {
-    let ids: BTreeSet<Uuid> = late.iter().map(|heard| heard.order_id).collect();
+/// Reacts to messages about orders that are already decided. Nearly all change nothing; see
+/// [`react`].
+async fn react_to_later(
+    tx: &mut PgConnection,
+    later: &[OrderMessage<'_>],
+) -> anyhow::Result<Vec<Envelope>> {
+    let ids: BTreeSet<Uuid> = later.iter().map(|message| message.order_id).collect();
     let ids: Vec<Uuid> = ids.into_iter().collect();
-    let decided = shipments::lock(tx, &ids)
+    let stored = shipments::lock(tx, &ids)
         .await
         .context("locking shipments")?;
-    let mut known = BTreeMap::new();
-    for shipment in decided {
-        let status: Status = shipment.status.parse()?;
-        let attempt = shipment.attempt;
-        let reason = shipment.reason.unwrap_or_default();
-        known.insert(shipment.order_id, (Known { status, attempt }, reason));
+    let mut decided = BTreeMap::new();
+    for row in stored {
+        let status: Status = row.status.parse()?;
+        let attempt = row.attempt;
+        let reason = row.reason.unwrap_or_default();
+        decided.insert(row.order_id, (PriorDecision { status, attempt }, reason));
     }
     let mut events = Vec::new();
-    let mut refused = BTreeMap::new();
-    for heard in late {
-        let (order_id, attempt) = (heard.order_id, heard.attempt);
-        let Some((known, reason)) = known.get_mut(&order_id) else {
-            anyhow::bail!("the shipment of {order_id} is there and is not");
+    let mut rejected = BTreeMap::new();
+    for message in later {
+        let (order_id, attempt) = (message.order_id, message.attempt);
+        let Some((prior, reason)) = decided.get_mut(&order_id) else {
+            anyhow::bail!("shipment {order_id} conflicted on insert but was not found");
         };
-        match rule(Some(*known), heard.ask, attempt) {
-            Ruling::RefuseAlso => {
-                known.attempt = attempt;
-                refused.insert(order_id, attempt);
-                events.push(heard.refused(reason)?);
+        match react(Some(*prior), message.event, attempt) {
+            Reaction::RejectAttempt => {
+                prior.attempt = attempt;
+                rejected.insert(order_id, attempt);
+                events.push(message.rejected(reason)?);
             }
-            Ruling::Allocate | Ruling::Cancel | Ruling::Stand => {
-                let (ask, status) = (heard.ask, known.status);
-                tracing::debug!(%order_id, ?ask, attempt, ?status, "decided before");
+            Reaction::Allocate | Reaction::Cancel | Reaction::Keep => {
+                let (event, status) = (message.event, prior.status);
+                tracing::debug!(%order_id, ?event, attempt, ?status, "order already decided");
             }
         }
     }
-    if !refused.is_empty() {
-        let refused: Vec<(Uuid, i32)> = refused.into_iter().collect();
-        shipments::refuse_also(tx, &refused)
+    if !rejected.is_empty() {
+        let rejected: Vec<(Uuid, i32)> = rejected.into_iter().collect();
+        shipments::record_rejected_attempts(tx, &rejected)
             .await
-            .context("refusing later attempts")?;
+            .context("rejecting later attempts")?;
     }
     Ok(events)
 }

@@ -1,9 +1,11 @@
-//! What ships and what does not: pure, no IO.
+//! Which orders ship and which are rejected: pure, no IO.
 
 pub mod allocation;
-pub mod ruling;
+pub mod decision;
+pub mod reaction;
 pub mod status;
 
-pub use allocation::{Decision, Demand, allocate};
-pub use ruling::{Ask, CANCELLED, Known, Ruling, rule};
+pub use allocation::allocate;
+pub use decision::{Decision, RejectionReason};
+pub use reaction::{OrderEvent, PriorDecision, Reaction, react};
 pub use status::{Status, UnknownStatus, next};

@@ -3,6 +3,5 @@
 pub mod config;
 pub mod consumer;
 pub mod domain;
-pub mod routes;
 pub mod startup;
 pub mod store;

@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Migration};
 use crate::consumer::ShipPaid;
-use crate::routes;
 use crate::store::stock;
 
 /// The demo's stock: SKU-1 to SKU-99, more of each than a demo sells.
@@ -24,8 +23,7 @@ impl Application {
         let ship = ShipPaid { wake: wake.clone() };
         let builder = Builder::new("fulfilment", config.application)?
             .outbox(wake)?
-            .consumer(ship)?
-            .routes(routes::table());
+            .consumer(ship)?;
         Ok(Self(builder.build().await?))
     }
 

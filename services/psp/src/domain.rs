@@ -1,12 +1,13 @@
-//! What the provider decides, without IO: what a request asks for, how a card behaves, which fault
-//! hits, and what is answered.
+//! The provider's rules, without IO: what a request asks for, how a card behaves, which fault
+//! applies, and what the response says.
 
-pub mod answer;
+pub mod api_response;
 pub mod cancellation;
 pub mod charge;
 pub mod clock;
 pub mod fault;
-pub mod method;
+pub mod key_use;
 pub mod operation;
+pub mod payment_method;
 pub mod refund;
 pub mod request;

@@ -1,14 +1,14 @@
-//! Everything that can go wrong, and the one place where it becomes a status.
+//! The provider's errors, and the one place that maps them to HTTP statuses.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use service_kit::database;
 use thiserror::Error;
 
-use crate::domain::answer::Answer;
+use crate::domain::api_response::ApiResponse;
 use crate::domain::{fault, request};
 
-/// When to come back after a 409 or a 503.
+/// When to retry after a 409 or a 503.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 #[derive(Debug, Error)]
@@ -19,25 +19,25 @@ pub enum Error {
     Fault(#[from] fault::Invalid),
     #[error("{0}")]
     Malformed(String),
-    #[error("ask with exactly one of {0}")]
+    #[error("name exactly one of {0}")]
     Query(&'static str),
-    #[error("there is no such object")]
+    #[error("no such object")]
     NotFound,
-    #[error("there is no such charge")]
+    #[error("no such charge")]
     NoSuchCharge,
     #[error("a refund cannot be larger than its charge")]
     RefundTooLarge,
-    #[error("this key was used with another request")]
+    #[error("this key was used with another request; use a new key")]
     KeyReused,
-    #[error("the first request with this key is still being processed")]
+    #[error("the first request with this key is still in progress; retry later")]
     KeyInFlight,
-    #[error("the board of faults is full: clear it first")]
-    BoardFull,
-    #[error("the books cannot be reached; retry with the same key")]
+    #[error("too many faults are armed; clear some first")]
+    TooManyFaults,
+    #[error("service temporarily unavailable; retry with the same key")]
     Unavailable,
-    #[error("something went wrong here; retry with the same key")]
+    #[error("internal error; retry with the same key")]
     Internal,
-    #[error("the database failed")]
+    #[error("database error")]
     Store(#[from] sqlx::Error),
 }
 
@@ -52,7 +52,7 @@ impl Error {
             }
             Self::KeyReused | Self::RefundTooLarge => StatusCode::UNPROCESSABLE_ENTITY,
             Self::NotFound | Self::NoSuchCharge => StatusCode::NOT_FOUND,
-            Self::KeyInFlight | Self::BoardFull => StatusCode::CONFLICT,
+            Self::KeyInFlight | Self::TooManyFaults => StatusCode::CONFLICT,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal | Self::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -71,27 +71,24 @@ impl Error {
             Self::RefundTooLarge => "refund_too_large",
             Self::KeyReused => "idempotency_key_reused",
             Self::KeyInFlight => "idempotency_key_in_flight",
-            Self::BoardFull => "too_many_faults",
+            Self::TooManyFaults => "too_many_faults",
             Self::Unavailable => "unavailable",
             Self::Internal | Self::Store(_) => "internal_error",
         }
     }
 
-    /// What a caller may know of it; the cause of a store's failure goes to the log and no further.
+    /// The error without internals: the cause of a store failure goes to the log only.
     fn for_caller(self) -> Self {
         match self {
             Self::Store(cause) => {
-                tracing::error!(
-                    error = &cause as &dyn std::error::Error,
-                    "the database failed"
-                );
+                tracing::error!(error = &cause as &dyn std::error::Error, "database error");
                 Self::from_store(&cause)
             }
             other => other,
         }
     }
 
-    /// For a failure that has been logged already.
+    /// For a store failure that was already logged.
     pub fn from_store(cause: &sqlx::Error) -> Self {
         if database::is_transient(cause) {
             Self::Unavailable
@@ -105,8 +102,8 @@ impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let error = self.for_caller();
         let status = error.status();
-        let answer = Answer::error(status.as_u16(), error.code(), &error.to_string());
-        let mut response = answer.into_response();
+        let body = ApiResponse::error(status.as_u16(), error.code(), &error.to_string());
+        let mut response = body.into_response();
         if matches!(error, Self::KeyInFlight | Self::Unavailable) {
             response
                 .headers_mut()
@@ -116,10 +113,9 @@ impl IntoResponse for Error {
     }
 }
 
-impl IntoResponse for Answer {
+impl IntoResponse for ApiResponse {
     fn into_response(self) -> Response {
-        // Every answer is made by this provider or checked on its way in; the fallback is for a row
-        // that somebody edited by hand.
+        // This provider makes every response, so the fallback is only for a row edited by hand.
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let content_type = [(header::CONTENT_TYPE, "application/json")];
         (status, content_type, self.body).into_response()

@@ -1,116 +1,116 @@
-//! The board of faults that are switched on.
+//! The armed faults.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use crate::domain::fault::{Fault, Point, Strike};
+use crate::domain::fault::{AppliedFault, Fault, Point};
 
-/// Most faults on the board. Spent ones make room for new ones.
+/// Most faults in the list. New faults replace spent ones.
 pub const FAULTS_MAX: usize = 1_000;
 
 #[derive(Debug, Default)]
 pub struct Faults {
-    board: Mutex<Board>,
-    /// Spares the lock on every request while nothing can strike.
-    armed: AtomicBool,
+    list: Mutex<FaultList>,
+    /// Saves every request the lock while no fault can apply.
+    any_armed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Board {
+struct FaultList {
     last_id: u64,
-    faults: Vec<Armed>,
+    faults: Vec<ArmedFault>,
 }
 
-/// A fault on the board, and how often it has struck.
+/// A fault and how often it was applied.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Armed {
+pub struct ArmedFault {
     pub id: u64,
     #[serde(flatten)]
     pub fault: Fault,
     pub fired: u32,
 }
 
-impl Armed {
+impl ArmedFault {
     fn is_spent(&self) -> bool {
         self.fault.is_spent(self.fired)
     }
 }
 
 impl Faults {
-    /// `None` when the board is full of faults that can still strike.
-    pub fn add(&self, fault: Fault) -> Option<Armed> {
-        let mut board = self.board();
-        if board.faults.len() >= FAULTS_MAX {
-            let oldest_spent = board.faults.iter().position(Armed::is_spent)?;
-            board.faults.remove(oldest_spent);
+    /// Returns `None` when the list is full of faults that can still apply.
+    pub fn arm(&self, fault: Fault) -> Option<ArmedFault> {
+        let mut list = self.list();
+        if list.faults.len() >= FAULTS_MAX {
+            let oldest_spent = list.faults.iter().position(ArmedFault::is_spent)?;
+            list.faults.remove(oldest_spent);
         }
-        board.last_id += 1;
-        let armed = Armed {
-            id: board.last_id,
+        list.last_id += 1;
+        let armed = ArmedFault {
+            id: list.last_id,
             fault,
             fired: 0,
         };
-        board.faults.push(armed.clone());
-        self.refresh(&board);
+        list.faults.push(armed.clone());
+        self.refresh(&list);
         Some(armed)
     }
 
-    /// In the order in which they were added.
-    pub fn list(&self) -> Vec<Armed> {
-        self.board().faults.clone()
+    /// All faults, spent ones included, in the order in which they were armed.
+    pub fn all(&self) -> Vec<ArmedFault> {
+        self.list().faults.clone()
     }
 
     pub fn clear(&self) {
-        let mut board = self.board();
-        board.faults.clear();
-        self.refresh(&board);
+        let mut list = self.list();
+        list.faults.clear();
+        self.refresh(&list);
     }
 
-    /// Whether there was such a fault.
+    /// Returns whether the fault existed.
     pub fn remove(&self, id: u64) -> bool {
-        let mut board = self.board();
-        let before = board.faults.len();
-        board.faults.retain(|armed| armed.id != id);
-        self.refresh(&board);
-        board.faults.len() < before
+        let mut list = self.list();
+        let before = list.faults.len();
+        list.faults.retain(|armed| armed.id != id);
+        self.refresh(&list);
+        list.faults.len() < before
     }
 
-    /// The first fault that aims here and whose dice fall so strikes, and is counted.
-    pub fn draw(&self, point: Point, reference: &str) -> Option<Strike> {
-        if !self.armed.load(Ordering::Acquire) {
+    /// Applies the first fault that matches and whose probability says so, and counts it.
+    pub fn apply(&self, point: Point, reference: &str) -> Option<AppliedFault> {
+        if !self.any_armed.load(Ordering::Acquire) {
             return None;
         }
-        let mut board = self.board();
-        let hit = board.faults.iter_mut().find(|armed| {
+        let mut list = self.list();
+        let armed = list.faults.iter_mut().find(|armed| {
             !armed.is_spent()
-                && armed.fault.aims_at(point, reference)
-                && armed.fault.strikes(rand::random())
+                && armed.fault.matches(point, reference)
+                && armed.fault.applies(rand::random())
         })?;
-        hit.fired += 1;
-        let strike = hit.fault.strike();
-        self.refresh(&board);
-        Some(strike)
+        armed.fired += 1;
+        let applied = armed.fault.apply();
+        self.refresh(&list);
+        Some(applied)
     }
 
-    /// Whether [`Faults::draw`] could strike there.
-    pub fn threaten(&self, point: Point, reference: &str) -> bool {
-        self.armed.load(Ordering::Acquire)
+    /// Whether [`Faults::apply`] could apply a fault here.
+    pub fn may_apply(&self, point: Point, reference: &str) -> bool {
+        self.any_armed.load(Ordering::Acquire)
             && self
-                .board()
+                .list()
                 .faults
                 .iter()
-                .any(|armed| !armed.is_spent() && armed.fault.aims_at(point, reference))
+                .any(|armed| !armed.is_spent() && armed.fault.matches(point, reference))
     }
 
-    fn refresh(&self, board: &Board) {
-        let armed = board.faults.iter().any(|armed| !armed.is_spent());
-        self.armed.store(armed, Ordering::Release);
+    fn refresh(&self, list: &FaultList) {
+        let any_armed = list.faults.iter().any(|armed| !armed.is_spent());
+        self.any_armed.store(any_armed, Ordering::Release);
     }
 
-    fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    fn list(&self) -> MutexGuard<'_, FaultList> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -124,26 +124,26 @@ mod tests {
     }
 
     #[test]
-    fn a_spent_fault_stays_listed_and_the_next_one_takes_over() {
+    fn spent_fault_stays_listed_and_the_next_one_applies() {
         let faults = Faults::default();
-        faults.add(drop_before(Some(1))).unwrap();
-        faults.add(drop_before(Some(2))).unwrap();
-        let draws = [(); 4].map(|()| faults.draw(Point::BeforeCharge, "o").is_some());
-        assert_eq!(draws, [true, true, true, false]);
-        let fired: Vec<u32> = faults.list().iter().map(|armed| armed.fired).collect();
+        faults.arm(drop_before(Some(1))).unwrap();
+        faults.arm(drop_before(Some(2))).unwrap();
+        let applied = [(); 4].map(|()| faults.apply(Point::BeforeCharge, "o").is_some());
+        assert_eq!(applied, [true, true, true, false]);
+        let fired: Vec<u32> = faults.all().iter().map(|armed| armed.fired).collect();
         assert_eq!(fired, [1, 2]);
-        assert!(!faults.threaten(Point::BeforeCharge, "o"));
+        assert!(!faults.may_apply(Point::BeforeCharge, "o"));
     }
 
     #[test]
-    fn a_full_board_gives_up_spent_faults_first_and_then_refuses() {
+    fn full_list_drops_spent_faults_first_and_then_takes_no_more() {
         let faults = Faults::default();
-        faults.add(drop_before(Some(1))).unwrap();
-        faults.draw(Point::BeforeCharge, "o").unwrap();
+        faults.arm(drop_before(Some(1))).unwrap();
+        faults.apply(Point::BeforeCharge, "o").unwrap();
         for _ in 0..FAULTS_MAX {
-            faults.add(drop_before(None)).unwrap();
+            faults.arm(drop_before(None)).unwrap();
         }
-        assert!(faults.add(drop_before(None)).is_none());
-        assert_eq!(faults.list().first().unwrap().id, 2);
+        assert!(faults.arm(drop_before(None)).is_none());
+        assert_eq!(faults.all().first().unwrap().id, 2);
     }
 }

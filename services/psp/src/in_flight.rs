@@ -1,7 +1,7 @@
-//! Keys that are being worked on right now.
+//! Keys that a request works on right now.
 //!
 //! In memory, because this provider is one process and a charge is one statement: when the process
-//! dies, so does the work, and nothing is left to be marked.
+//! dies, the work ends with it and no mark is left behind.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ pub struct InFlight {
     keys: Mutex<HashSet<Arc<str>>>,
 }
 
-/// The sole right to work on a key, given back on drop: also after an error, a panic, or a caller
-/// that hung up.
+/// The exclusive right to work on a key. Released on drop: also after an error, a panic, or when the
+/// caller hangs up.
 #[derive(Debug)]
 pub struct Claim<'a> {
     registry: &'a InFlight,
@@ -20,7 +20,7 @@ pub struct Claim<'a> {
 }
 
 impl InFlight {
-    /// `None` while somebody else works on the key.
+    /// Returns `None` while another request works on the key.
     pub fn claim(&self, key: &Arc<str>) -> Option<Claim<'_>> {
         let fresh = self.keys().insert(Arc::clone(key));
         fresh.then(|| Claim {
@@ -29,13 +29,13 @@ impl InFlight {
         })
     }
 
-    /// Whether somebody works on the key.
+    /// Whether a request works on the key.
     pub fn contains(&self, key: &str) -> bool {
         self.keys().contains(key)
     }
 
     fn keys(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
-        // A set of strings is never half changed, so a panic elsewhere does not spoil it.
+        // A panic cannot leave the set half changed, so a poisoned lock is usable.
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_has_one_claimant_until_its_claim_is_dropped() {
+    fn key_has_one_claim_until_it_is_dropped() {
         let registry = InFlight::default();
         let key = Arc::from("k");
         let claim = registry.claim(&key);

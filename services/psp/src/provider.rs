@@ -1,8 +1,8 @@
-//! What happens to a request between the door and the reply, faults included.
+//! Processes a request from its arrival to its response, faults included.
 
 mod cancel;
-mod decide;
-mod record;
+mod execute;
+mod plan;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::clerks::Desk;
+use crate::batch_writer::WriteQueue;
 use crate::config::Charging;
-use crate::domain::answer::Answer;
+use crate::domain::api_response::ApiResponse;
 use crate::domain::cancellation::Cancellation;
-use crate::domain::fault::{Failure, Strike};
-use crate::domain::method::Pace;
+use crate::domain::fault::{AppliedFault, Failure};
+use crate::domain::payment_method::ChargeSpeed;
 use crate::domain::request::Request;
 use crate::faults::Faults;
 use crate::in_flight::{Claim, InFlight};
-use crate::provider::decide::Course;
-use crate::provider::record::replay;
+use crate::provider::execute::replay;
+use crate::provider::plan::Plan;
 
-/// Longest silence of a `hang` towards a caller that never gives up.
+/// Longest time that a `hang` fault keeps a connection open.
 pub const HANG_MAX: Duration = Duration::from_secs(600);
 
 /// The provider behind the routes.
@@ -34,7 +34,7 @@ pub struct Provider {
     pub faults: Faults,
     pub pool: PgPool,
     settings: Charging,
-    desk: Desk,
+    queue: WriteQueue,
     in_flight: InFlight,
     tasks: TaskTracker,
     closing: CancellationToken,
@@ -42,27 +42,27 @@ pub struct Provider {
 
 /// What the caller gets.
 #[derive(Debug)]
-pub enum Reply {
-    Answered(Answer),
-    Replayed(Answer),
+pub enum CallerResponse {
+    New(ApiResponse),
+    Replayed(ApiResponse),
     Failed(Failure),
-    /// No answer at all: the connection is to be cut.
-    Silence,
+    /// No response: the connection is dropped.
+    Dropped,
 }
 
 /// How a fault ends a request.
-enum End {
+enum Interruption {
     Failed(Failure),
-    Silence,
+    Dropped,
 }
 
 impl Provider {
-    pub fn new(settings: Charging, pool: PgPool, desk: Desk) -> Self {
+    pub fn new(settings: Charging, pool: PgPool, queue: WriteQueue) -> Self {
         Self {
             faults: Faults::default(),
             pool,
             settings,
-            desk,
+            queue,
             in_flight: InFlight::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -70,113 +70,134 @@ impl Provider {
     }
 
     /// Charges or refunds, once per key.
-    pub async fn serve(self: &Arc<Self>, request: Request) -> Result<Reply, Error> {
+    pub async fn serve(self: &Arc<Self>, request: Request) -> Result<CallerResponse, Error> {
         let provider = Arc::clone(self);
-        self.see_through(|gone| async move { provider.carry_out(&request, &gone).await })
+        self.run_detached(|gone| async move { provider.process(&request, &gone).await })
             .await
     }
 
-    /// Burns a charge key, or says what was charged under it.
-    pub async fn cancel(self: &Arc<Self>, cancellation: Cancellation) -> Result<Reply, Error> {
+    /// Cancels a charge key, or returns the charge that was made under it.
+    pub async fn cancel(
+        self: &Arc<Self>,
+        cancellation: Cancellation,
+    ) -> Result<CallerResponse, Error> {
         let provider = Arc::clone(self);
-        self.see_through(|gone| async move { provider.call_off(&cancellation, &gone).await })
-            .await
+        self.run_detached(|gone| async move {
+            provider.process_cancellation(&cancellation, &gone).await
+        })
+        .await
     }
 
-    /// Whether somebody works on the key right now. Who asks before reading the books knows that
-    /// what they do not show had not begun when the question came.
+    /// Whether a request works on the key right now. Call this before reading the books: a charge
+    /// that they do not show had not begun at the time of the call.
     pub fn is_in_flight(&self, key: &str) -> bool {
         self.in_flight.contains(key)
     }
 
-    /// Ends what hangs, and waits for work whose caller has gone.
+    /// Ends hanging requests, and waits for requests whose caller has gone.
     pub async fn close(&self) {
         self.closing.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Works on a task of its own. A caller that hangs up drops this future and not that task: as
-    /// at a real provider, a charge that began ends, and its key is released.
-    async fn see_through<W>(
+    /// Runs the work in a separate task. A caller that hangs up drops this future but not the
+    /// task: as at a real provider, a charge that began runs to its end, and its key is released.
+    async fn run_detached<W>(
         &self,
         work: impl FnOnce(CancellationToken) -> W,
-    ) -> Result<Reply, Error>
+    ) -> Result<CallerResponse, Error>
     where
-        W: Future<Output = Result<Reply, Error>> + Send + 'static,
+        W: Future<Output = Result<CallerResponse, Error>> + Send + 'static,
     {
         let caller_gone = CancellationToken::new();
         let _gone_on_drop = caller_gone.clone().drop_guard();
         let task = self.tasks.spawn(work(caller_gone));
         task.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a request panicked");
+            tracing::error!(%error, "request panicked");
             Err(Error::Internal)
         })
     }
 
-    async fn carry_out(&self, request: &Request, gone: &CancellationToken) -> Result<Reply, Error> {
+    async fn process(
+        &self,
+        request: &Request,
+        gone: &CancellationToken,
+    ) -> Result<CallerResponse, Error> {
         let points = request.operation().points();
-        let before = self.faults.draw(points.before, &request.reference);
-        if let Some(end) = self.suffer(before, gone).await {
-            return self.stop(request, end, None).await;
+        let before = self.faults.apply(points.before, &request.reference);
+        if let Some(interruption) = self.interrupt(before, gone).await {
+            return self.end_interrupted(request, interruption, None).await;
         }
         let claim = self.claim(&request.key)?;
-        let course = self.decide(request).await?;
-        if let Course::Run(_) = course
-            && let Some(end) = self.work(request, gone).await
+        let plan = self.plan(request).await?;
+        if let Plan::Run(_) = plan
+            && let Some(interruption) = self.delay_work(request, gone).await
         {
-            return self.stop(request, end, Some(claim)).await;
+            return self
+                .end_interrupted(request, interruption, Some(claim))
+                .await;
         }
-        // Drawn before the books are written: a 5xx that is to be kept goes into the same commit.
-        let after = self.faults.draw(points.after, &request.reference);
-        let reply = match course {
-            Course::Replay(stored) => replay(request, stored)?,
-            Course::Run(decision) => self.settle(request, decision, after).await?,
+        // Applied before the books are written: a stored 5xx goes into the same commit.
+        let after = self.faults.apply(points.after, &request.reference);
+        let response = match plan {
+            Plan::Replay(stored) => replay(request, stored)?,
+            Plan::Run(work) => self.execute(request, work, after).await?,
         };
         drop(claim);
-        Ok(self.suffer(after, gone).await.map_or(reply, Reply::from))
+        let interruption = self.interrupt(after, gone).await;
+        Ok(interruption.map_or(response, CallerResponse::from))
     }
 
     fn claim(&self, key: &Arc<str>) -> Result<Claim<'_>, Error> {
         self.in_flight.claim(key).ok_or(Error::KeyInFlight)
     }
 
-    /// The time between taking the key and moving the money.
-    async fn work(&self, request: &Request, gone: &CancellationToken) -> Option<End> {
-        if request.pace() == Pace::Slow {
+    /// The time between claiming the key and moving the money.
+    async fn delay_work(
+        &self,
+        request: &Request,
+        gone: &CancellationToken,
+    ) -> Option<Interruption> {
+        if request.speed() == ChargeSpeed::Slow {
             sleep(self.settings.slow()).await;
         }
         let point = request.operation().points().during;
-        let during = self.faults.draw(point, &request.reference);
-        self.suffer(during, gone).await
+        let during = self.faults.apply(point, &request.reference);
+        self.interrupt(during, gone).await
     }
 
-    /// Lives through a fault, or tells how the request ends by it.
-    async fn suffer(&self, strike: Option<Strike>, gone: &CancellationToken) -> Option<End> {
-        match strike? {
-            Strike::Delay(delay) => {
+    /// Carries out an applied fault. Returns how it ends the request, or `None` if the request
+    /// continues.
+    async fn interrupt(
+        &self,
+        fault: Option<AppliedFault>,
+        gone: &CancellationToken,
+    ) -> Option<Interruption> {
+        match fault? {
+            AppliedFault::Delay(delay) => {
                 sleep(delay).await;
                 None
             }
-            Strike::Hang => {
+            AppliedFault::Hang => {
                 tokio::select! {
                     () = gone.cancelled() => {}
                     () = self.closing.cancelled() => {}
                     () = sleep(HANG_MAX) => {}
                 }
-                Some(End::Silence)
+                Some(Interruption::Dropped)
             }
-            Strike::Drop => Some(End::Silence),
-            Strike::Fail(failure) => Some(End::Failed(failure)),
+            AppliedFault::Drop => Some(Interruption::Dropped),
+            AppliedFault::Fail(failure) => Some(Interruption::Failed(failure)),
         }
     }
 }
 
-impl From<End> for Reply {
-    fn from(end: End) -> Self {
-        match end {
-            End::Failed(failure) => Self::Failed(failure),
-            End::Silence => Self::Silence,
+impl From<Interruption> for CallerResponse {
+    fn from(interruption: Interruption) -> Self {
+        match interruption {
+            Interruption::Failed(failure) => Self::Failed(failure),
+            Interruption::Dropped => Self::Dropped,
         }
     }
 }

@@ -10,7 +10,7 @@ mod list_charges;
 mod list_faults;
 mod list_ledger;
 mod list_refunds;
-mod reply;
+mod respond;
 
 use std::sync::Arc;
 

@@ -10,9 +10,9 @@ use service_kit::{Workers, database, http, migration};
 use sqlx::Connection as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::clerks::{self, Clerk};
+use crate::batch_writer::{self, BatchWriter};
 use crate::config::{Config, Migration};
-use crate::line::{Line, Lines};
+use crate::droppable_connection::{DropHandle, DroppableListener};
 use crate::provider::Provider;
 use crate::routes;
 
@@ -20,10 +20,10 @@ const NAME: &str = "psp";
 
 pub struct Application {
     address: SocketAddr,
-    lines: Lines,
+    listener: DroppableListener,
     router: Router,
     provider: Arc<Provider>,
-    clerks: Vec<Clerk>,
+    writers: Vec<BatchWriter>,
 }
 
 impl Application {
@@ -32,14 +32,14 @@ impl Application {
         let pool = database::connect_lazy(&config.database, NAME)?;
         let listener = http::bind(config.listen).await?;
         let address = listener.local_addr().context("reading the port")?;
-        let (desk, clerks) = clerks::hire(&pool, config.charging.key_window());
-        let provider = Arc::new(Provider::new(config.charging, pool, desk));
+        let (queue, writers) = batch_writer::create(&pool, config.charging.key_window());
+        let provider = Arc::new(Provider::new(config.charging, pool, queue));
         Ok(Self {
             address,
-            lines: Lines::new(listener),
+            listener: DroppableListener::new(listener),
             router: routes::table(Arc::clone(&provider)),
             provider,
-            clerks,
+            writers,
         })
     }
 
@@ -53,7 +53,7 @@ impl Application {
     pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         tracing::info!(service = NAME, address = %self.address, "service started");
         let mut workers = Workers::new(shutdown);
-        let server = serve(self.lines, self.router, workers.shutdown());
+        let server = serve(self.listener, self.router, workers.shutdown());
         workers.spawn("HTTP server", server);
         let shutdown = workers.shutdown();
         workers.spawn("open requests", async move {
@@ -61,23 +61,23 @@ impl Application {
             self.provider.close().await;
             Ok(())
         });
-        for clerk in self.clerks {
-            // Ends when the last request that could give it work has ended.
-            workers.spawn("batch writer", clerk.run());
+        for writer in self.writers {
+            // A writer ends when the last request that could enqueue a job has ended.
+            workers.spawn("batch writer", writer.run());
         }
         workers.run().await
     }
 }
 
-/// Like `service_kit::http::serve`, over connections that a fault can cut.
+/// Like `service_kit::http::serve`, over connections that a fault can drop.
 fn serve(
-    lines: Lines,
+    listener: DroppableListener,
     router: Router,
     shutdown: CancellationToken,
 ) -> impl Future<Output = anyhow::Result<()>> {
-    let service = router.into_make_service_with_connect_info::<Line>();
+    let service = router.into_make_service_with_connect_info::<DropHandle>();
     async move {
-        axum::serve(lines, service)
+        axum::serve(listener, service)
             .with_graceful_shutdown(shutdown.cancelled_owned())
             .await
             .context("serving")

@@ -1,9 +1,9 @@
-//! SQL, and nothing else: free functions over a connection that the caller owns.
+//! SQL as free functions over a connection; the caller owns the transaction.
 
 pub mod cancellations;
 pub mod charges;
 pub mod refunds;
 pub mod requests;
 
-/// Most rows that one lookup returns. More than one is already somebody's mistake.
+/// Most rows that one lookup returns. More than one row is already a caller's mistake.
 pub const LOOKUP_ROWS_MAX: i64 = 100;

@@ -1,5 +1,5 @@
-//! What was paid becomes a row in the log of mails. Nothing is sent here: a slow mail server must
-//! hold neither a partition nor a transaction.
+//! Logs a mail for each captured payment. Nothing is sent here: a slow mail server must block neither
+//! a partition nor a transaction.
 
 use std::sync::Arc;
 
@@ -38,18 +38,18 @@ impl Handler for LogReceipts {
 
 impl LogReceipts {
     fn receipt(&self, delivery: &Delivery) -> anyhow::Result<NewReceipt> {
-        let paid: PaymentCaptured = delivery
+        let payment: PaymentCaptured = delivery
             .envelope
             .open()
-            .context("reading payment.captured")?;
+            .context("decoding payment.captured")?;
         Ok(NewReceipt {
             event_id: delivery.envelope.id,
-            order_id: paid.order_id,
-            attempt: paid.attempt,
-            recipient: self.recipients.of(&paid.customer_id),
-            amount: paid.amount,
-            currency: paid.currency.code(),
-            lines: serde_json::to_value(&paid.lines)?,
+            order_id: payment.order_id,
+            attempt: payment.attempt,
+            recipient: self.recipients.of(&payment.customer_id),
+            amount: payment.amount,
+            currency: payment.currency.code(),
+            lines: serde_json::to_value(&payment.lines)?,
             correlation_id: delivery.envelope.correlation_id.clone(),
             traceparent: delivery.traceparent(),
         })

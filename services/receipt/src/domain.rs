@@ -1,10 +1,10 @@
-//! What a receipt says, to whom, and what becomes of it: pure, no IO.
+//! What a receipt says, who gets it, and how it ends: pure, no IO.
 
 pub mod mail;
-pub mod outcome;
 pub mod recipient;
+pub mod send_outcome;
 pub mod status;
 
-pub use outcome::Outcome;
 pub use recipient::Recipients;
-pub use status::{DOUBTS_MAX, Next, next};
+pub use send_outcome::SendOutcome;
+pub use status::{State, Status, TRIES_IN_DOUBT_MAX, next};

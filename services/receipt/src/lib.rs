@@ -1,9 +1,9 @@
 //! The receipt service: one e-mail for each captured payment.
 //!
-//! SMTP has no idempotency key. A server that accepted a mail whose sender then lost the answer, or
-//! died before it could write it down, cannot be asked whether it has the mail. So this is the one
-//! effect of the system that can happen twice: after such a loss, and only then, a mail is sent once
-//! more. Everything else (repeated events, redelivery, replicas, restarts) sends nothing twice.
+//! SMTP has no idempotency key. If a sender loses the response to a mail, or dies before it records
+//! the response, it cannot ask the server whether the mail was accepted. So this is the one effect of
+//! the system that can happen twice: after such a loss, and only then, the mail is sent once more.
+//! Repeated events, redelivery, replicas and restarts send nothing twice.
 
 pub mod config;
 pub mod consumer;

@@ -93,13 +93,11 @@ impl Recorder {
 
     fn result(&self, tried: &Tried) -> TryResult {
         let mail = &tried.mail;
-        let after = next(mail.doubts, &tried.outcome);
         TryResult {
             event_id: mail.event_id,
             mail_type: mail.mail_type.clone(),
             token: mail.token,
-            status: after.status.as_str(),
-            doubts: after.doubts,
+            state: next(mail.state(), &tried.outcome),
             error: tried.outcome.reason().map(printable),
             delay: self.backoff.delay(u32::try_from(mail.tries).unwrap_or(1)),
         }

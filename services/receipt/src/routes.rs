@@ -1,4 +1,4 @@
-//! The table of routes, and what they share.
+//! The table of routes.
 
 mod error;
 mod get_receipt;

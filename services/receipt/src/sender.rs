@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::domain::mail::Receipt;
-use crate::domain::{DOUBTS_MAX, Outcome};
+use crate::domain::{SendOutcome, TRIES_IN_DOUBT_MAX};
 use crate::smtp;
 use crate::store::receipts::{self, Leased};
 
@@ -36,7 +36,7 @@ const GIVEN_UP: &str =
 /// span open, until it is recorded.
 pub struct Tried {
     pub mail: Leased,
-    pub outcome: Outcome,
+    pub outcome: SendOutcome,
     pub span: Span,
     /// Until then nobody else may send the mail.
     pub lease_ends: Instant,
@@ -126,12 +126,12 @@ impl Sender {
         // One token for the batch: it tells this lease from any other of the same mail.
         let token = Uuid::new_v4();
         let limit = count_max as i64;
-        let leased = receipts::lease_due(connection, token, self.lease, DOUBTS_MAX, limit)
+        let leased = receipts::lease_due(connection, token, self.lease, TRIES_IN_DOUBT_MAX, limit)
             .await
             .context("leasing mails")?;
         if leased.len() < count_max {
             // Nothing else is due: time for those that may not be sent again.
-            let lost = receipts::give_up(connection, DOUBTS_MAX, GIVEN_UP)
+            let lost = receipts::give_up(connection, TRIES_IN_DOUBT_MAX, GIVEN_UP)
                 .await
                 .context("giving mails up")?;
             for order_id in lost {
@@ -159,16 +159,16 @@ async fn send(
     let started = Instant::now();
     let outcome = match compose(&mail, &from) {
         // A process that was paused here has lost its lease: another may be at it.
-        Ok(_) if started >= lease_ends => Outcome::NotSent {
+        Ok(_) if started >= lease_ends => SendOutcome::NotSent {
             reason: "the lease ran out before the dialogue began".to_owned(),
         },
         Ok(message) => smtp.send(&message).await,
         // It will not come out better next time.
-        Err(error) => Outcome::Refused {
+        Err(error) => SendOutcome::PermanentFailure {
             reason: format!("{error:#}"),
         },
     };
-    if outcome == Outcome::Accepted {
+    if outcome == SendOutcome::Accepted {
         // The one window that SMTP leaves open: the server has the mail, and only we know.
         crash::point("receipt.sent");
     }

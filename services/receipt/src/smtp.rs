@@ -1,8 +1,8 @@
-//! Dialogues with the mail server, told apart by how far they came.
+//! SMTP dialogues, classified by how far they came.
 //!
-//! The steps are taken one by one, over lettre's connection, instead of by its ready-made transport:
-//! that says what went wrong, but not whether the content was out already, and everything hangs on
-//! that.
+//! The client takes the steps one by one over lettre's connection instead of using its transport. The
+//! transport reports what failed, but not whether the content was already sent, and the outcome
+//! depends on that.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,11 +16,11 @@ use lettre::transport::smtp::extension::ClientId;
 use lettre::transport::smtp::response::Severity;
 
 use crate::config::{Smtp, TlsMode};
-use crate::domain::Outcome;
-use crate::domain::outcome::{Failure, Stage, judge};
+use crate::domain::SendOutcome;
+use crate::domain::send_outcome::{DialogueFailure, Stage, classify};
 
-/// Longest wait for a server's answer to a question that nothing depends on.
-const COURTESY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest wait for the response to a liveness test of an idle connection.
+const LIVENESS_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct Client {
     server: (String, u16),
@@ -30,13 +30,13 @@ pub struct Client {
     hello: ClientId,
     timeout: Duration,
     data_timeout: Duration,
-    /// Connections whose last dialogue ended well. Never more than there are dialogues at once,
+    /// Connections whose last dialogue succeeded. Their number is limited by the dialogues at once,
     /// which the sender limits.
     idle: Mutex<Vec<AsyncSmtpConnection>>,
 }
 
 impl Client {
-    /// `from` names us to the server by its domain.
+    /// The domain of `from` is the client's name in the greeting.
     pub fn new(settings: &Smtp, from: &Mailbox) -> anyhow::Result<Self> {
         let tls = match settings.smtp_tls {
             TlsMode::None => None,
@@ -60,14 +60,14 @@ impl Client {
         })
     }
 
-    /// One try to send a mail. Never fails: what is not an acceptance is told apart by [`judge`].
-    pub async fn send(&self, mail: &Message) -> Outcome {
+    /// Tries once to send a mail. Never fails: [`classify`] turns every failure into an outcome.
+    pub async fn send(&self, mail: &Message) -> SendOutcome {
         let mut stage = Stage::Session;
         let prepare = self.prepare(mail, &mut stage);
         let prepared = tokio::time::timeout(self.timeout, prepare).await;
         let mut connection = match prepared.unwrap_or_else(|_| Err(timed_out())) {
             Ok(connection) => connection,
-            Err(failure) => return judge(stage, &failure),
+            Err(failure) => return classify(stage, &failure),
         };
         let content = mail.formatted();
         let deliver = deliver(&mut connection, &content);
@@ -75,18 +75,18 @@ impl Client {
         match delivered.unwrap_or_else(|_| Err(timed_out())) {
             Ok(()) => {
                 self.idle().push(connection);
-                Outcome::Accepted
+                SendOutcome::Accepted
             }
-            Err(failure) => judge(Stage::Content, &failure),
+            Err(failure) => classify(Stage::Content, &failure),
         }
     }
 
-    /// Everything before the content: after it the server waits for the mail, and has nothing yet.
+    /// Runs the dialogue up to the content. After it the server waits for the mail and has nothing.
     async fn prepare(
         &self,
         mail: &Message,
         stage: &mut Stage,
-    ) -> Result<AsyncSmtpConnection, Failure> {
+    ) -> Result<AsyncSmtpConnection, DialogueFailure> {
         let mut connection = match self.take_idle().await {
             Some(connection) => connection,
             None => self.connect().await?,
@@ -103,7 +103,7 @@ impl Client {
         Ok(connection)
     }
 
-    async fn connect(&self) -> Result<AsyncSmtpConnection, Failure> {
+    async fn connect(&self) -> Result<AsyncSmtpConnection, DialogueFailure> {
         let (host, port) = (self.server.0.as_str(), self.server.1);
         let implicit = self.tls.clone().filter(|_| self.mode == TlsMode::Implicit);
         let mut connection = AsyncSmtpConnection::connect_tokio1(
@@ -126,51 +126,54 @@ impl Client {
         Ok(connection)
     }
 
-    /// A connection that still answers. One that the server has closed meanwhile is no news.
+    /// Takes an idle connection that still responds. Those that the server has closed are dropped.
     async fn take_idle(&self) -> Option<AsyncSmtpConnection> {
         loop {
-            // Not in the condition of the loop: the lock would be held over the wait.
+            // Not in a loop condition, which would hold the lock during the wait.
             let mut connection = self.idle().pop()?;
-            let alive = tokio::time::timeout(COURTESY_TIMEOUT, connection.test_connected()).await;
+            let alive = tokio::time::timeout(LIVENESS_TIMEOUT, connection.test_connected()).await;
             if alive == Ok(true) {
                 return Some(connection);
             }
         }
     }
 
-    /// A panic elsewhere leaves the list whole, so a poisoned lock is as good as any.
+    /// A panic cannot leave the list half changed, so a poisoned lock is usable.
     fn idle(&self) -> MutexGuard<'_, Vec<AsyncSmtpConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The content, and the server's word on it.
-async fn deliver(connection: &mut AsyncSmtpConnection, content: &[u8]) -> Result<(), Failure> {
-    let answer = connection.message(content).await.map_err(failure)?;
-    let code = answer.code();
+/// Sends the content and reads the response to it.
+async fn deliver(
+    connection: &mut AsyncSmtpConnection,
+    content: &[u8],
+) -> Result<(), DialogueFailure> {
+    let response = connection.message(content).await.map_err(failure)?;
+    let code = response.code();
     if code.severity == Severity::PositiveCompletion {
         return Ok(());
     }
-    Err(Failure::Answer {
+    Err(DialogueFailure::Response {
         code: code.into(),
-        text: answer.message().collect::<Vec<_>>().join(" "),
+        text: response.message().collect::<Vec<_>>().join(" "),
     })
 }
 
-fn failure(error: lettre::transport::smtp::Error) -> Failure {
+fn failure(error: lettre::transport::smtp::Error) -> DialogueFailure {
     match error.status() {
-        Some(code) => Failure::Answer {
+        Some(code) => DialogueFailure::Response {
             code: code.into(),
             text: std::error::Error::source(&error).map_or_else(String::new, ToString::to_string),
         },
-        None => Failure::NoAnswer {
+        None => DialogueFailure::NoResponse {
             reason: error.to_string(),
         },
     }
 }
 
-fn timed_out() -> Failure {
-    Failure::NoAnswer {
+fn timed_out() -> DialogueFailure {
+    DialogueFailure::NoResponse {
         reason: "timed out".to_owned(),
     }
 }

@@ -1,62 +1,41 @@
-//! Giving out stock to a batch of orders: all lines of an order or none, first come first served.
+//! Allocates stock to a batch of orders: all lines of an order or none, first come first served.
 
 use std::collections::BTreeMap;
 
 use events::Line;
-use uuid::Uuid;
 
-/// What one order asks for.
-#[derive(Clone, Debug)]
-pub struct Demand<'a> {
-    pub order_id: Uuid,
-    pub lines: &'a [Line],
-}
+use crate::domain::{Decision, RejectionReason};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    Ship,
-    OutOfStock,
-}
-
-impl Decision {
-    /// Why it does not ship, if it does not.
-    pub const fn reason(self) -> Option<&'static str> {
-        match self {
-            Self::Ship => None,
-            Self::OutOfStock => Some("out_of_stock"),
-        }
-    }
-}
-
-/// Decides for each demand in turn, and returns what is to be taken from each SKU in all.
+/// Decides for each order in turn. Returns the decisions and the total to reserve of each SKU.
 pub fn allocate(
     mut available: BTreeMap<String, i64>,
-    demands: &[Demand<'_>],
+    orders: &[&[Line]],
 ) -> (Vec<Decision>, BTreeMap<String, i64>) {
-    let mut taken: BTreeMap<String, i64> = BTreeMap::new();
-    let decisions = demands
+    let mut reserved: BTreeMap<String, i64> = BTreeMap::new();
+    let decisions = orders
         .iter()
-        .map(|demand| {
-            let wanted = per_sku(demand.lines);
+        .map(|lines| {
+            let wanted = per_sku(lines);
             let in_stock = |(sku, quantity): (&&str, &i64)| {
                 available.get(*sku).is_some_and(|left| left >= quantity)
             };
             if !wanted.iter().all(in_stock) {
-                return Decision::OutOfStock;
+                return Decision::Reject(RejectionReason::OutOfStock);
             }
             for (sku, quantity) in wanted {
                 if let Some(left) = available.get_mut(sku) {
                     *left -= quantity;
                 }
-                *taken.entry(sku.to_owned()).or_default() += quantity;
+                *reserved.entry(sku.to_owned()).or_default() += quantity;
             }
             Decision::Ship
         })
         .collect();
-    (decisions, taken)
+    (decisions, reserved)
 }
 
-/// The same SKU may stand on two lines; only their sum can be compared with the shelf.
+/// Adds up the lines of each SKU. Two lines may name the same SKU, and only their sum can be
+/// compared with the stock.
 fn per_sku(lines: &[Line]) -> BTreeMap<&str, i64> {
     let mut wanted = BTreeMap::new();
     for line in lines {
@@ -69,6 +48,8 @@ fn per_sku(lines: &[Line]) -> BTreeMap<&str, i64> {
 mod tests {
     use super::*;
 
+    const OUT_OF_STOCK: Decision = Decision::Reject(RejectionReason::OutOfStock);
+
     fn line(sku: &str, quantity: u32) -> Line {
         Line {
             sku: sku.to_owned(),
@@ -76,48 +57,39 @@ mod tests {
         }
     }
 
-    fn decide(shelf: &[(&str, i64)], orders: &[&[Line]]) -> (Vec<Decision>, BTreeMap<String, i64>) {
-        let shelf = shelf
-            .iter()
-            .map(|(sku, left)| ((*sku).to_owned(), *left))
-            .collect();
-        let demand = |lines| Demand {
-            order_id: Uuid::nil(),
-            lines,
-        };
-        let demands: Vec<Demand<'_>> = orders.iter().map(|lines| demand(*lines)).collect();
-        allocate(shelf, &demands)
+    fn stock(skus: &[(&str, i64)]) -> BTreeMap<String, i64> {
+        skus.iter()
+            .map(|(sku, available)| ((*sku).to_owned(), *available))
+            .collect()
     }
 
     #[test]
-    fn stock_goes_to_who_comes_first_until_it_is_gone() {
+    fn stock_goes_to_the_first_orders_until_it_is_gone() {
         let two = [line("A", 2)];
-        let (decisions, taken) = decide(&[("A", 5)], &[&two, &two, &two]);
-        assert_eq!(
-            decisions,
-            [Decision::Ship, Decision::Ship, Decision::OutOfStock]
-        );
-        assert_eq!(taken["A"], 4);
+        let (decisions, reserved) = allocate(stock(&[("A", 5)]), &[&two, &two, &two]);
+        assert_eq!(decisions, [Decision::Ship, Decision::Ship, OUT_OF_STOCK]);
+        assert_eq!(reserved["A"], 4);
     }
 
     #[test]
-    fn an_order_that_cannot_have_everything_takes_nothing() {
+    fn order_with_one_missing_sku_reserves_nothing() {
         let both = [line("A", 1), line("B", 1)];
-        let (decisions, taken) = decide(&[("A", 1), ("B", 0)], &[&both, &[line("A", 1)]]);
-        assert_eq!(decisions, [Decision::OutOfStock, Decision::Ship]);
-        assert_eq!(taken, BTreeMap::from([("A".to_owned(), 1)]));
+        let one = [line("A", 1)];
+        let (decisions, reserved) = allocate(stock(&[("A", 1), ("B", 0)]), &[&both, &one]);
+        assert_eq!(decisions, [OUT_OF_STOCK, Decision::Ship]);
+        assert_eq!(reserved, stock(&[("A", 1)]));
     }
 
     #[test]
     fn two_lines_of_one_sku_are_added_up() {
-        let (decisions, _) = decide(&[("A", 3)], &[&[line("A", 2), line("A", 2)]]);
-        assert_eq!(decisions, [Decision::OutOfStock]);
+        let (decisions, _) = allocate(stock(&[("A", 3)]), &[&[line("A", 2), line("A", 2)]]);
+        assert_eq!(decisions, [OUT_OF_STOCK]);
     }
 
     #[test]
-    fn a_sku_that_nobody_has_heard_of_is_out_of_stock() {
-        let (decisions, taken) = decide(&[], &[&[line("NEW", 1)]]);
-        assert_eq!(decisions, [Decision::OutOfStock]);
-        assert!(taken.is_empty());
+    fn unknown_sku_is_out_of_stock() {
+        let (decisions, reserved) = allocate(stock(&[]), &[&[line("NEW", 1)]]);
+        assert_eq!(decisions, [OUT_OF_STOCK]);
+        assert!(reserved.is_empty());
     }
 }

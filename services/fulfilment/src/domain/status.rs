@@ -1,17 +1,17 @@
-//! The states of a shipment, and which decision leads from which to which.
+//! The states of a shipment, and the transitions between them.
 
 use std::str::FromStr;
 
-use crate::domain::Decision;
+use crate::domain::{Decision, RejectionReason};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Paid for, not decided: exists only within the transaction that decides.
+    /// Paid but not decided. Exists only inside the transaction that decides.
     Paid,
     Shipped,
-    /// Paid for, but not in stock.
+    /// Paid, but out of stock.
     Rejected,
-    /// Called off before it was paid for, as far as is known here.
+    /// The cancellation request arrived before the payment.
     Cancelled,
 }
 
@@ -28,12 +28,14 @@ impl Status {
     }
 }
 
-/// The state after the decision; `None` if it comes too late.
+/// Returns the state after the decision, or `None` if the decision comes too late.
 pub fn next(status: Status, decision: Decision) -> Option<Status> {
     match (status, decision) {
         (Status::Paid, Decision::Ship) => Some(Status::Shipped),
-        (Status::Paid, Decision::OutOfStock) => Some(Status::Rejected),
-        (Status::Shipped | Status::Rejected | Status::Cancelled, _) => None,
+        (Status::Paid, Decision::Reject(RejectionReason::OutOfStock)) => Some(Status::Rejected),
+        // The first event decides, and the payment came first.
+        (Status::Paid, Decision::Reject(RejectionReason::Cancelled))
+        | (Status::Shipped | Status::Rejected | Status::Cancelled, _) => None,
     }
 }
 
@@ -57,22 +59,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shipment_is_decided_once() {
+    fn shipment_is_decided_once() {
+        // Columns: ship, reject (out of stock), reject (cancelled).
         let expected = [
-            [Some(Status::Shipped), Some(Status::Rejected)],
-            [None, None],
-            [None, None],
-            [None, None],
+            [Some(Status::Shipped), Some(Status::Rejected), None],
+            [None, None, None],
+            [None, None, None],
+            [None, None, None],
         ];
         for (status, row) in Status::ALL.into_iter().zip(expected) {
-            for (decision, after) in [Decision::Ship, Decision::OutOfStock].into_iter().zip(row) {
+            for (decision, after) in Decision::ALL.into_iter().zip(row) {
                 assert_eq!(next(status, decision), after, "{status:?} + {decision:?}");
             }
         }
     }
 
     #[test]
-    fn names_survive_the_round_trip() {
+    fn status_names_round_trip() {
         for status in Status::ALL {
             assert_eq!(status.as_str().parse::<Status>().unwrap(), status);
         }

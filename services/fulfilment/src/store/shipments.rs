@@ -1,19 +1,21 @@
-//! The decisions.
+//! Shipments: one row per order, which holds fulfilment's decision.
 
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::{RejectionReason, Status};
+
 pub struct NewShipment {
     pub order_id: Uuid,
     pub attempt: i32,
     pub lines: Value,
-    pub status: &'static str,
-    /// Why it does not ship, if that is decided.
-    pub reason: Option<&'static str>,
+    pub status: Status,
+    /// Set if the shipment is rejected when it is opened.
+    pub reason: Option<RejectionReason>,
 }
 
-/// Opens shipments; returns those that were not there before. No order may be named twice.
+/// Opens shipments and returns those that did not exist before. An order may appear only once.
 pub async fn open(
     connection: &mut PgConnection,
     shipments: &[NewShipment],
@@ -21,8 +23,8 @@ pub async fn open(
     let order_ids: Vec<Uuid> = shipments.iter().map(|new| new.order_id).collect();
     let attempts: Vec<i32> = shipments.iter().map(|new| new.attempt).collect();
     let lines: Vec<Value> = shipments.iter().map(|new| new.lines.clone()).collect();
-    let statuses: Vec<&str> = shipments.iter().map(|new| new.status).collect();
-    let reasons: Vec<Option<&str>> = shipments.iter().map(|new| new.reason).collect();
+    let statuses: Vec<&str> = shipments.iter().map(|new| new.status.as_str()).collect();
+    let reasons: Vec<Option<&str>> = shipments.iter().map(|new| text(new.reason)).collect();
     sqlx::query_scalar!(
         "insert into shipments (order_id, attempt, lines, status, reason)
          select * from unnest($1::uuid[], $2::integer[], $3::jsonb[], $4::text[], $5::text[])
@@ -38,46 +40,53 @@ pub async fn open(
     .await
 }
 
-pub struct Verdict {
+/// The decision about a shipment that is still `paid`.
+pub struct NewDecision {
     pub order_id: Uuid,
-    pub status: &'static str,
-    pub reason: Option<&'static str>,
+    pub status: Status,
+    pub reason: Option<RejectionReason>,
 }
 
-/// Decides shipments that are still `paid`; a repeat matches no row. Returns those decided.
+/// Records decisions about shipments that are still `paid`; a repeat matches no row. Returns the
+/// orders that were decided.
 pub async fn decide(
     connection: &mut PgConnection,
-    verdicts: &[Verdict],
+    decisions: &[NewDecision],
 ) -> sqlx::Result<Vec<Uuid>> {
-    let order_ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.order_id).collect();
-    let statuses: Vec<&str> = verdicts.iter().map(|verdict| verdict.status).collect();
-    let reasons: Vec<Option<&str>> = verdicts.iter().map(|verdict| verdict.reason).collect();
+    let order_ids: Vec<Uuid> = decisions.iter().map(|new| new.order_id).collect();
+    let statuses: Vec<&str> = decisions.iter().map(|new| new.status.as_str()).collect();
+    let reasons: Vec<Option<&str>> = decisions.iter().map(|new| text(new.reason)).collect();
     sqlx::query_scalar!(
         "update shipments
-         set status = verdict.status, reason = verdict.reason, updated_at = now()
-         from unnest($1::uuid[], $2::text[], $3::text[]) as verdict (order_id, status, reason)
-         where shipments.order_id = verdict.order_id and shipments.status = 'paid'
+         set status = decision.status, reason = decision.reason, updated_at = now()
+         from unnest($1::uuid[], $2::text[], $3::text[]) as decision (order_id, status, reason)
+         where shipments.order_id = decision.order_id and shipments.status = $4
          returning shipments.order_id",
         &order_ids,
         &statuses as &[&str],
         &reasons as &[Option<&str>],
+        Status::Paid.as_str(),
     )
     .fetch_all(connection)
     .await
 }
 
-pub struct Decided {
+/// A decision as the database holds it.
+pub struct StoredDecision {
     pub order_id: Uuid,
     pub attempt: i32,
     pub status: String,
     pub reason: Option<String>,
 }
 
-/// What was decided about these orders; nobody else changes it before the transaction ends. In the
-/// order of their ids, so that two batches never wait crosswise.
-pub async fn lock(connection: &mut PgConnection, order_ids: &[Uuid]) -> sqlx::Result<Vec<Decided>> {
+/// Locks the decisions about these orders until the transaction ends. The rows are locked in the
+/// order of their ids, so that two batches cannot deadlock.
+pub async fn lock(
+    connection: &mut PgConnection,
+    order_ids: &[Uuid],
+) -> sqlx::Result<Vec<StoredDecision>> {
     sqlx::query_as!(
-        Decided,
+        StoredDecision,
         "select order_id, attempt, status, reason from shipments
          where order_id = any($1) order by order_id for update",
         order_ids
@@ -86,21 +95,25 @@ pub async fn lock(connection: &mut PgConnection, order_ids: &[Uuid]) -> sqlx::Re
     .await
 }
 
-/// The attempt of each order that was refused last.
-pub async fn refuse_also(
+/// Records the latest attempt that was rejected of each order. An earlier attempt changes nothing.
+pub async fn record_rejected_attempts(
     connection: &mut PgConnection,
-    refused: &[(Uuid, i32)],
+    rejected: &[(Uuid, i32)],
 ) -> sqlx::Result<()> {
-    let (order_ids, attempts): (Vec<Uuid>, Vec<i32>) = refused.iter().copied().unzip();
+    let (order_ids, attempts): (Vec<Uuid>, Vec<i32>) = rejected.iter().copied().unzip();
     sqlx::query!(
         "update shipments
-         set attempt = refused.attempt, updated_at = now()
-         from unnest($1::uuid[], $2::integer[]) as refused (order_id, attempt)
-         where shipments.order_id = refused.order_id and shipments.attempt < refused.attempt",
+         set attempt = rejected.attempt, updated_at = now()
+         from unnest($1::uuid[], $2::integer[]) as rejected (order_id, attempt)
+         where shipments.order_id = rejected.order_id and shipments.attempt < rejected.attempt",
         &order_ids,
         &attempts
     )
     .execute(connection)
     .await?;
     Ok(())
+}
+
+fn text(reason: Option<RejectionReason>) -> Option<&'static str> {
+    reason.map(RejectionReason::as_str)
 }

@@ -1,11 +1,12 @@
-//! What is on the shelves.
+//! Stock: how many pieces of each SKU are available and reserved.
 
 use std::collections::BTreeMap;
 
 use sqlx::PgConnection;
 
-/// Locks these SKUs, in the order of their names, so that two batches never wait crosswise. A SKU
-/// that does not exist is not in the answer.
+/// Locks these SKUs and returns what is available of each. SKUs that do not exist are absent from
+/// the result. The rows are locked in the order of their names, so that two batches cannot
+/// deadlock.
 pub async fn lock(
     connection: &mut PgConnection,
     skus: &[String],
@@ -22,18 +23,19 @@ pub async fn lock(
         .collect())
 }
 
-/// Moves what was given out from available to reserved; the table's check refuses to go below zero.
+/// Moves quantities from available to reserved. The table's check constraint fails the statement
+/// if a SKU would go below zero.
 pub async fn reserve(
     connection: &mut PgConnection,
-    taken: &BTreeMap<String, i64>,
+    quantities: &BTreeMap<String, i64>,
 ) -> sqlx::Result<()> {
-    let skus: Vec<&str> = taken.keys().map(String::as_str).collect();
-    let quantities: Vec<i64> = taken.values().copied().collect();
+    let skus: Vec<&str> = quantities.keys().map(String::as_str).collect();
+    let quantities: Vec<i64> = quantities.values().copied().collect();
     sqlx::query!(
         "update stock
-         set available = available - taken.quantity, reserved = reserved + taken.quantity
-         from unnest($1::text[], $2::bigint[]) as taken (sku, quantity)
-         where stock.sku = taken.sku",
+         set available = available - wanted.quantity, reserved = reserved + wanted.quantity
+         from unnest($1::text[], $2::bigint[]) as wanted (sku, quantity)
+         where stock.sku = wanted.sku",
         &skus as &[&str],
         &quantities
     )
@@ -42,7 +44,7 @@ pub async fn reserve(
     Ok(())
 }
 
-/// Puts a SKU on the shelf, unless it is there already.
+/// Adds a SKU, unless it already exists.
 pub async fn add(connection: &mut PgConnection, sku: &str, available: i64) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into stock (sku, available) values ($1, $2) on conflict do nothing",

@@ -1,4 +1,4 @@
-//! A fulfilment database, a topic, and services between them.
+//! A fulfilment database, a topic, and services that use both.
 
 use clap::Parser as _;
 use fulfilment::config::{Command, Migration, Program};
@@ -32,7 +32,7 @@ impl Running {
 }
 
 impl Harness {
-    pub(crate) async fn create(shelf: &[(&str, i64)]) -> Self {
+    pub(crate) async fn create(skus: &[(&str, i64)]) -> Self {
         let url = testkit::postgres::database::create_for_test("fulfilment")
             .await
             .unwrap();
@@ -47,7 +47,7 @@ impl Harness {
             .await
             .unwrap();
         let mut connection = pool.acquire().await.unwrap();
-        for (sku, available) in shelf {
+        for (sku, available) in skus {
             stock::add(&mut connection, sku, *available).await.unwrap();
         }
         drop(connection);
@@ -59,12 +59,12 @@ impl Harness {
         }
     }
 
-    /// The whole service, as its `main` runs it, as a member of the group.
+    /// Starts the whole service, as `main` does, as a member of the consumer group.
     pub(crate) async fn start(&self, group: &str) -> Running {
         self.start_on(&self.url, group, &[]).await
     }
 
-    /// The same, by another way to the database, and with more flags.
+    /// The same with another database URL and more flags.
     pub(crate) async fn start_on(&self, url: &str, group: &str, more: &[[&str; 2]]) -> Running {
         let flags = [
             ["fulfilment", "serve"],
@@ -77,7 +77,7 @@ impl Harness {
         ];
         let flags = flags.iter().chain(more).flatten();
         let Command::Serve(config) = Program::parse_from(flags).command else {
-            unreachable!("it was told to serve");
+            unreachable!("the flags say serve");
         };
         let application = Application::build(config).await.unwrap();
         let port = application.port().unwrap();
@@ -90,7 +90,7 @@ impl Harness {
         }
     }
 
-    /// What is available of a SKU, and what is reserved.
+    /// The available and the reserved quantity of a SKU.
     pub(crate) async fn stock(&self, sku: &str) -> (i64, i64) {
         sqlx::query_as("select available, reserved from stock where sku = $1")
             .bind(sku)
@@ -104,7 +104,7 @@ impl Harness {
         count.await.unwrap()
     }
 
-    /// How many shipments have this status.
+    /// The number of shipments with this status.
     pub(crate) async fn shipments(&self, status: &str) -> i64 {
         sqlx::query_scalar("select count(*) from shipments where status = $1")
             .bind(status)
@@ -113,7 +113,7 @@ impl Harness {
             .unwrap()
     }
 
-    /// How many events of this type were written.
+    /// The number of events of this type in the outbox.
     pub(crate) async fn events(&self, event_type: &str) -> i64 {
         sqlx::query_scalar("select count(*) from outbox where event_type = $1")
             .bind(event_type)
@@ -122,6 +122,7 @@ impl Harness {
             .unwrap()
     }
 
+    /// Waits until this many orders are decided.
     pub(crate) async fn decided(&self, orders: i64) {
         eventually("all orders are decided", async || {
             self.count("select count(*) from shipments").await >= orders
@@ -129,7 +130,7 @@ impl Harness {
         .await;
     }
 
-    /// Waits until so many messages were processed, by whichever group.
+    /// Waits until this many messages were processed, by all groups together.
     pub(crate) async fn processed(&self, messages: i64) {
         eventually("all messages are processed", async || {
             self.count("select count(*) from processed_messages").await >= messages

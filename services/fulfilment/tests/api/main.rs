@@ -1,16 +1,17 @@
-//! The fulfilment service on a real Postgres and a real Kafka; each test has a database, a topic
-//! and a group of its own.
+//! The fulfilment service on a real Postgres and a real Kafka. Each test has its own database, topic
+//! and consumer group.
 
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, also outside of its own function"
+    reason = "a test fails by panicking, also in a helper function"
 )]
 
 mod atomicity;
-mod cancels;
+mod cancellations;
 mod harness;
 mod outage;
 mod redelivery;
+mod statuses;
 mod stock;
 mod topic;

@@ -1,9 +1,11 @@
+//! A redelivered or re-published message ships nothing again.
+
 use uuid::Uuid;
 
 use crate::harness::{Harness, eventually};
 use crate::topic::PARTITIONS;
 
-const LEDGER: &str = "select count(*) from processed_messages";
+const PROCESSED: &str = "select count(*) from processed_messages";
 
 async fn shipped_once(harness: &Harness, orders: i64) {
     assert_eq!(harness.shipments("shipped").await, orders);
@@ -16,24 +18,24 @@ async fn shipped_once(harness: &Harness, orders: i64) {
 }
 
 #[tokio::test]
-async fn an_order_ships_once_however_often_its_payment_is_announced() {
+async fn order_ships_once_when_its_payment_is_published_many_times() {
     let harness = Harness::create(&[("SKU-1", 1_000)]).await;
     let orders: Vec<Uuid> = (0..20).map(|_| Uuid::new_v4()).collect();
-    let announce = async || {
+    let publish = async || {
         for order in &orders {
             harness.topic.captured(*order, &[("SKU-1", 2)]).await;
         }
     };
     for _ in 0..3 {
-        announce().await;
+        publish().await;
     }
     let running = harness.start(&harness.group).await;
     harness.decided(20).await;
     running.stop().await;
 
-    // Once more, to another process; then one new order behind all that in each partition, to
-    // know when everything was read.
-    announce().await;
+    // Publish again, for another process. One new order at the end of each partition shows when
+    // everything was read.
+    publish().await;
     for partition in 0..PARTITIONS {
         let last = Uuid::new_v4();
         let lines = [("SKU-1", 2)];
@@ -46,11 +48,11 @@ async fn an_order_ships_once_however_often_its_payment_is_announced() {
     harness.decided(20 + i64::from(PARTITIONS)).await;
     running.stop().await;
     shipped_once(&harness, 20 + i64::from(PARTITIONS)).await;
-    assert_eq!(harness.count(LEDGER).await, 20 + i64::from(PARTITIONS));
+    assert_eq!(harness.count(PROCESSED).await, 20 + i64::from(PARTITIONS));
 }
 
 #[tokio::test]
-async fn a_new_group_that_reads_everything_again_ships_nothing_again() {
+async fn new_consumer_group_ships_nothing_again() {
     let harness = Harness::create(&[("SKU-1", 1_000)]).await;
     for _ in 0..10 {
         let order = Uuid::new_v4();
@@ -60,11 +62,11 @@ async fn a_new_group_that_reads_everything_again_ships_nothing_again() {
     harness.decided(10).await;
     running.stop().await;
 
-    // Its ledger is empty: only the shipments themselves know.
+    // The new group has no processed messages: only the shipments prevent a second one.
     let other = format!("fulfilment-{}", Uuid::new_v4());
     let running = harness.start(&other).await;
-    eventually("the other group has read everything", async || {
-        harness.count(LEDGER).await == 20
+    eventually("the new group has read everything", async || {
+        harness.count(PROCESSED).await == 20
     })
     .await;
     running.stop().await;
@@ -72,7 +74,7 @@ async fn a_new_group_that_reads_everything_again_ships_nothing_again() {
 }
 
 #[tokio::test]
-async fn what_is_decided_is_announced_to_the_others() {
+async fn decision_is_published() {
     let harness = Harness::create(&[("SKU-1", 1_000)]).await;
     let order = Uuid::new_v4();
     harness.topic.captured(order, &[("SKU-1", 2)]).await;

@@ -1,3 +1,5 @@
+//! Stock is never oversold, and an order gets all its lines or none.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -7,11 +9,11 @@ use uuid::Uuid;
 use crate::harness::Harness;
 
 #[tokio::test]
-async fn replicas_that_share_the_work_give_out_no_more_than_there_is() {
+async fn replicas_together_never_oversell() {
     let harness = Harness::create(&[("SKU-1", 50), ("SKU-2", 1_000)]).await;
     let first = harness.start(&harness.group).await;
     let second = harness.start(&harness.group).await;
-    // Locks on two SKUs, named in both orders: batches must not wait crosswise.
+    // Orders name the two SKUs in both orders: batches must not deadlock on the stock rows.
     for number in 0..60 {
         let lines = match number % 2 {
             0 => [("SKU-1", 2), ("SKU-2", 1)],
@@ -28,18 +30,18 @@ async fn replicas_that_share_the_work_give_out_no_more_than_there_is() {
     assert_eq!(harness.shipments("rejected").await, 35);
     assert_eq!(harness.events("fulfilment.shipped").await, 25);
     assert_eq!(harness.events("fulfilment.rejected").await, 35);
-    let both = "select count(*) from (select subject from outbox group by subject
+    let twice = "select count(*) from (select subject from outbox group by subject
                                       having count(*) > 1) as announced_twice";
-    assert_eq!(harness.count(both).await, 0);
+    assert_eq!(harness.count(twice).await, 0);
 }
 
 #[tokio::test]
-async fn an_order_that_cannot_have_everything_is_rejected_and_takes_nothing() {
+async fn order_with_a_missing_sku_is_rejected_and_reserves_nothing() {
     let harness = Harness::create(&[("SKU-1", 10), ("SKU-2", 1)]).await;
     let lines = [("SKU-1", 1), ("SKU-2", 2)];
     harness.topic.captured(Uuid::new_v4(), &lines).await;
-    let unheard_of = [("SKU-1", 1), ("SKU-99", 1)];
-    harness.topic.captured(Uuid::new_v4(), &unheard_of).await;
+    let unknown_sku = [("SKU-1", 1), ("SKU-99", 1)];
+    harness.topic.captured(Uuid::new_v4(), &unknown_sku).await;
     let running = harness.start(&harness.group).await;
     harness.decided(2).await;
     running.stop().await;
@@ -54,21 +56,21 @@ async fn an_order_that_cannot_have_everything_is_rejected_and_takes_nothing() {
 }
 
 #[tokio::test]
-async fn a_shelf_that_one_batch_takes_from_is_not_looked_at_by_another_until_it_is_done() {
+async fn stock_lock_makes_the_next_batch_wait() {
     let harness = Harness::create(&[("SKU-1", 10)]).await;
     let skus = ["SKU-1".to_owned()];
     let mut first = harness.pool.begin().await.unwrap();
     stock::lock(&mut first, &skus).await.unwrap();
     let mut second = harness.pool.begin().await.unwrap();
     {
-        let look = stock::lock(&mut second, &skus);
-        tokio::pin!(look);
-        let early = tokio::time::timeout(Duration::from_millis(300), &mut look).await;
-        assert!(early.is_err(), "it did not wait: {early:?}");
-        let taken = BTreeMap::from([("SKU-1".to_owned(), 7)]);
-        stock::reserve(&mut first, &taken).await.unwrap();
+        let locking = stock::lock(&mut second, &skus);
+        tokio::pin!(locking);
+        let early = tokio::time::timeout(Duration::from_millis(300), &mut locking).await;
+        assert!(early.is_err(), "the second lock did not wait: {early:?}");
+        let quantities = BTreeMap::from([("SKU-1".to_owned(), 7)]);
+        stock::reserve(&mut first, &quantities).await.unwrap();
         first.commit().await.unwrap();
-        assert_eq!(look.await.unwrap()["SKU-1"], 3);
+        assert_eq!(locking.await.unwrap()["SKU-1"], 3);
     }
     second.rollback().await.unwrap();
     assert_eq!(harness.stock("SKU-1").await, (3, 7));

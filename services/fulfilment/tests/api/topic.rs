@@ -1,4 +1,4 @@
-//! A topic for one test, and what is announced on it.
+//! A topic for one test, and the events that the test publishes to it.
 
 use std::ops::Deref;
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 pub(crate) const PARTITIONS: i32 = 3;
 
-/// The test's own topic, and the events that this service consumes.
+/// The topic of one test, with the events that this service consumes.
 pub(crate) struct Topic(TestTopic);
 
 impl Deref for Topic {
@@ -25,12 +25,12 @@ impl Topic {
         Self(TestTopic::create("fulfilment", PARTITIONS).await)
     }
 
-    /// Announces the payment as the payment service's relay does.
+    /// Publishes a captured payment as the relay of the payment service does.
     pub(crate) async fn captured(&self, order_id: Uuid, lines: &[(&str, u32)]) {
         self.captured_in(None, order_id, lines).await;
     }
 
-    /// The same, in a partition of the caller's choice.
+    /// The same, in this partition.
     pub(crate) async fn captured_in(
         &self,
         partition: Option<i32>,
@@ -41,13 +41,13 @@ impl Topic {
         self.publish_to(partition, &seal("payment", &event)).await;
     }
 
-    /// The same, of any attempt.
+    /// The same, for this attempt.
     pub(crate) async fn captured_by(&self, order_id: Uuid, attempt: i32, lines: &[(&str, u32)]) {
         let event = captured(order_id, attempt, lines);
         self.publish(&seal("payment", &event)).await;
     }
 
-    /// Announces the wish as the order service's relay does.
+    /// Publishes a cancellation request as the relay of the order service does.
     pub(crate) async fn cancel_requested(&self, order_id: Uuid) {
         let event = OrderCancelRequested {
             v: 1,

@@ -1,4 +1,4 @@
-//! The wish that a key shall never charge.
+//! A request that a key never charge.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use serde::Deserialize;
 
 use crate::domain::request::{self, Invalid, KEY_LEN_MAX, REFERENCE_LEN_MAX};
 
-/// Has no key of its own: asking twice asks for the same.
+/// Needs no idempotency key: a repeat has the same effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancellation {
-    /// The charge key to burn.
+    /// The charge key to cancel.
     pub key: Arc<str>,
     pub reference: String,
 }

@@ -19,6 +19,22 @@ pub struct Charge {
     pub created_at: DateTime<Utc>,
 }
 
+/// A charge has one status today: a decline leaves no charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Captured,
+}
+
+impl Status {
+    pub const ALL: [Self; 1] = [Self::Captured];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Captured => "captured",
+        }
+    }
+}
+
 impl Charge {
     pub fn capture(
         request: &Request,
@@ -28,7 +44,7 @@ impl Charge {
     ) -> Self {
         Self {
             id: Uuid::now_v7(),
-            status: "captured".to_owned(),
+            status: Status::Captured.as_str().to_owned(),
             reference: request.reference.clone(),
             amount: amount.amount(),
             currency: amount.currency().to_string(),

@@ -1,11 +1,11 @@
-//! Faults: where they strike, what they do, and whom they hit.
+//! Faults: where they apply, what they do, and which requests they affect.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Longest delay that can be asked for.
+/// Longest delay of a fault.
 pub const DELAY_MS_MAX: u64 = 600_000;
 /// The status of an `error` fault that names none.
 const STATUS_DEFAULT: u16 = 500;
@@ -25,13 +25,13 @@ pub struct Fault {
     /// For `error`: the `Retry-After` to send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
-    /// How often it strikes; without it, until it is cleared.
+    /// How often it applies; without it, until it is cleared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
-    /// How likely it strikes, from 0 to 1.
+    /// The probability that it applies, from 0 to 1.
     #[serde(default = "always")]
     pub probability: f64,
-    /// Only requests with this reference; without it, every request that comes by.
+    /// Only requests with this reference; without it, every request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
 }
@@ -39,38 +39,38 @@ pub struct Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Point {
-    /// At the door: this request has neither marked its key nor charged.
+    /// The request has neither claimed its key nor charged.
     BeforeCharge,
-    /// The key is in flight, nothing is charged yet. Replays never come here.
+    /// The key is in flight, nothing is charged yet. Replays do not pass this point.
     DuringCharge,
-    /// Charge and answer are committed, the reply is not sent.
+    /// Charge and response are committed, the response is not sent.
     AfterCharge,
     /// The same three for a refund.
     BeforeRefund,
     DuringRefund,
     AfterRefund,
-    /// At the door: the key that is to be burnt is as it was.
+    /// The key to cancel is unchanged.
     BeforeCancel,
-    /// The key is burnt, or was found charged; the reply is not sent.
+    /// The key is cancelled, or was found charged; the response is not sent.
     AfterCancel,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Goes on later.
+    /// The request continues after the delay.
     Delay,
-    /// The connection is closed without an answer.
+    /// The connection is closed without a response.
     Drop,
-    /// The connection stays open without an answer.
+    /// The connection stays open without a response.
     Hang,
-    /// Answers with an error.
+    /// The response is an error.
     Error,
 }
 
-/// What a fault does to the one request that it hit.
+/// What a fault does to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strike {
+pub enum AppliedFault {
     Delay(Duration),
     Drop,
     Hang,
@@ -85,7 +85,7 @@ pub struct Failure {
 
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Invalid {
-    #[error("a delay needs delay_ms of at most {DELAY_MS_MAX}")]
+    #[error("a delay fault needs delay_ms of at most {DELAY_MS_MAX}")]
     Delay,
     #[error("the status of an error is 409, 429 or 500 to 599")]
     Status,
@@ -112,8 +112,8 @@ impl Fault {
         Ok(())
     }
 
-    /// Whether it could strike there, were it its turn.
-    pub fn aims_at(&self, point: Point, reference: &str) -> bool {
+    /// Whether it is armed for this point and this reference.
+    pub fn matches(&self, point: Point, reference: &str) -> bool {
         self.point == point
             && self
                 .reference
@@ -125,17 +125,17 @@ impl Fault {
         self.times.is_some_and(|times| fired >= times)
     }
 
-    /// `roll` is drawn from [0, 1): probability 1 always strikes, 0 never.
-    pub fn strikes(&self, roll: f64) -> bool {
+    /// `roll` is random in [0, 1): probability 1 always applies, 0 never.
+    pub fn applies(&self, roll: f64) -> bool {
         roll < self.probability
     }
 
-    pub fn strike(&self) -> Strike {
+    pub fn apply(&self) -> AppliedFault {
         match self.action {
-            Action::Delay => Strike::Delay(Duration::from_millis(self.delay_ms.unwrap_or(0))),
-            Action::Drop => Strike::Drop,
-            Action::Hang => Strike::Hang,
-            Action::Error => Strike::Fail(Failure {
+            Action::Delay => AppliedFault::Delay(Duration::from_millis(self.delay_ms.unwrap_or(0))),
+            Action::Drop => AppliedFault::Drop,
+            Action::Hang => AppliedFault::Hang,
+            Action::Error => AppliedFault::Fail(Failure {
                 status: self.status.unwrap_or(STATUS_DEFAULT),
                 retry_after_seconds: self.retry_after_seconds,
             }),
@@ -144,7 +144,7 @@ impl Fault {
 }
 
 impl Failure {
-    /// Whether a provider that keeps its 5xx keeps this one. 409 and 429 say "later", never "no".
+    /// Whether a provider that stores its 5xx stores this one. 409 and 429 mean "retry later".
     pub fn is_final(self) -> bool {
         self.status >= 500
     }
@@ -163,17 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_aims_at_its_point_and_its_reference_only() {
-        let everyone = fault(r#"{"point":"after_charge","action":"drop"}"#);
+    fn fault_matches_only_its_point_and_reference() {
+        let every = fault(r#"{"point":"after_charge","action":"drop"}"#);
         let one = fault(r#"{"point":"after_charge","action":"drop","reference":"o-1"}"#);
-        assert!(everyone.aims_at(Point::AfterCharge, "o-2"));
-        assert!(!everyone.aims_at(Point::BeforeCharge, "o-2"));
-        assert!(one.aims_at(Point::AfterCharge, "o-1"));
-        assert!(!one.aims_at(Point::AfterCharge, "o-2"));
+        assert!(every.matches(Point::AfterCharge, "o-2"));
+        assert!(!every.matches(Point::BeforeCharge, "o-2"));
+        assert!(one.matches(Point::AfterCharge, "o-1"));
+        assert!(!one.matches(Point::AfterCharge, "o-2"));
     }
 
     #[test]
-    fn faults_that_make_no_sense_are_refused() {
+    fn invalid_faults_fail_the_check() {
         for (members, expected) in [
             (r#""action":"delay""#, Err(Invalid::Delay)),
             (r#""action":"delay","delay_ms":600001"#, Err(Invalid::Delay)),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_without_times_is_never_spent() {
+    fn fault_without_times_is_never_spent() {
         assert!(!fault(r#"{"point":"before_charge","action":"hang"}"#).is_spent(u32::MAX));
         let twice = fault(r#"{"point":"before_charge","action":"hang","times":2}"#);
         assert_eq!([1, 2].map(|fired| twice.is_spent(fired)), [false, true]);

@@ -1,15 +1,16 @@
-//! What a key can be used for, and where faults strike it.
+//! The operations that move money, and the points where faults apply to them.
 
 use crate::domain::fault::Point;
+use crate::domain::key_use::KeyUse;
 
-/// The operations that move money, and so need a key of their own.
+/// Each request for one of these needs its own key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Charge,
     Refund,
 }
 
-/// Where a request can be struck on its way, in this order.
+/// The points of one request, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Points {
     pub before: Point,
@@ -18,11 +19,10 @@ pub struct Points {
 }
 
 impl Operation {
-    /// The word under which a key's row says what the key was used for.
-    pub fn name(self) -> &'static str {
+    pub fn key_use(self) -> KeyUse {
         match self {
-            Self::Charge => "charge",
-            Self::Refund => "refund",
+            Self::Charge => KeyUse::Charge,
+            Self::Refund => KeyUse::Refund,
         }
     }
 

@@ -19,12 +19,28 @@ pub struct Refund {
     pub created_at: DateTime<Utc>,
 }
 
+/// A refund has one status today.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Refunded,
+}
+
+impl Status {
+    pub const ALL: [Self; 1] = [Self::Refunded];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refunded => "refunded",
+        }
+    }
+}
+
 impl Refund {
-    /// Money goes back in the currency in which it was taken.
+    /// A refund has the currency of its charge.
     pub fn of(charge: &Charge, request: &Request, amount: i64, now: DateTime<Utc>) -> Self {
         Self {
             id: Uuid::now_v7(),
-            status: "refunded".to_owned(),
+            status: Status::Refunded.as_str().to_owned(),
             charge_id: charge.id,
             reference: request.reference.clone(),
             amount,

@@ -1,4 +1,4 @@
-//! A request that moves money, checked before anything is done for it.
+//! A request that moves money, validated before any work.
 
 mod charge;
 mod refund;
@@ -11,8 +11,8 @@ use serde_json::error::Category;
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::domain::method::{Method, Pace};
 use crate::domain::operation::Operation;
+use crate::domain::payment_method::{ChargeSpeed, PaymentMethod};
 
 pub const KEY_LEN_MAX: usize = 255;
 pub const REFERENCE_LEN_MAX: usize = 255;
@@ -22,19 +22,19 @@ pub const PAYMENT_METHOD_LEN_MAX: usize = money::PaymentMethod::LEN_MAX;
 pub struct Request {
     pub key: Arc<str>,
     pub reference: String,
-    pub ask: Ask,
-    /// Equal for equal requests, whatever the order of members and the white space.
+    pub details: Details,
+    /// Equal for equal requests. The order of members and white space do not count.
     pub fingerprint: [u8; 32],
 }
 
-/// What is asked for.
+/// What the caller asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum Details {
     Charge {
         amount: Money,
         payment_method: String,
     },
-    /// In the charge's currency, which the caller need not repeat.
+    /// In the currency of the charge, so the caller does not repeat it.
     Refund { charge_id: Uuid, amount: i64 },
 }
 
@@ -50,16 +50,16 @@ pub enum Invalid {
 
 impl Request {
     pub fn operation(&self) -> Operation {
-        match self.ask {
-            Ask::Charge { .. } => Operation::Charge,
-            Ask::Refund { .. } => Operation::Refund,
+        match self.details {
+            Details::Charge { .. } => Operation::Charge,
+            Details::Refund { .. } => Operation::Refund,
         }
     }
 
-    pub fn pace(&self) -> Pace {
-        match &self.ask {
-            Ask::Charge { payment_method, .. } => Method::of(payment_method).pace,
-            Ask::Refund { .. } => Pace::Prompt,
+    pub fn speed(&self) -> ChargeSpeed {
+        match &self.details {
+            Details::Charge { payment_method, .. } => PaymentMethod::of(payment_method).speed,
+            Details::Refund { .. } => ChargeSpeed::Immediate,
         }
     }
 }
@@ -71,7 +71,7 @@ fn key(header: Option<&[u8]>) -> Result<Arc<str>, Invalid> {
         .ok_or(Invalid::Key)
 }
 
-/// A body, if it is JSON of the right shape.
+/// Parses a JSON body of the right shape.
 pub(super) fn read<Body: DeserializeOwned>(body: &[u8]) -> Result<Body, Invalid> {
     serde_json::from_slice(body).map_err(|error| match error.classify() {
         Category::Data => Invalid::Body(error.to_string()),
@@ -88,7 +88,7 @@ pub(super) fn require(field: &str, text: &str, len_max: usize) -> Result<(), Inv
     }
 }
 
-/// Nothing that a log, a header or a text column could choke on.
+/// Text that is safe in a log, a header and a text column.
 fn visible(text: &[u8], len_max: usize) -> Option<&str> {
     let fits = (1..=len_max).contains(&text.len()) && text.iter().all(u8::is_ascii_graphic);
     fits.then(|| std::str::from_utf8(text).ok()).flatten()

@@ -1,59 +1,58 @@
-//! Calling a charge off: its key charged, or it never will.
+//! Cancels a charge key: either the key was charged, or it never will be.
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Provider, Reply};
+use super::{CallerResponse, Provider};
 use crate::Error;
-use crate::domain::answer::Answer;
+use crate::domain::api_response::ApiResponse;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::clock;
 use crate::domain::fault::Point;
 use crate::store::{cancellations, charges};
 
-/// Cancellations that were answered, by what they found: `captured` or `cancelled`.
+/// Cancellations by what they found: `captured` or `cancelled`.
 const CANCELLATIONS: &str = "psp_cancellations_total";
 
 impl Provider {
-    pub(super) async fn call_off(
+    pub(super) async fn process_cancellation(
         &self,
         cancellation: &Cancellation,
         gone: &CancellationToken,
-    ) -> Result<Reply, Error> {
+    ) -> Result<CallerResponse, Error> {
         let reference = &cancellation.reference;
-        let before = self.faults.draw(Point::BeforeCancel, reference);
-        // A 5xx is never kept here: there is no key under which it could be asked for again.
-        if let Some(end) = self.suffer(before, gone).await {
-            return Ok(end.into());
+        let before = self.faults.apply(Point::BeforeCancel, reference);
+        // A 5xx is never stored here: a cancellation has no key to store it under.
+        if let Some(interruption) = self.interrupt(before, gone).await {
+            return Ok(interruption.into());
         }
         let claim = self.claim(&cancellation.key)?;
-        let answer = self.burn(&cancellation.key).await?;
+        let response = self.cancel_key(&cancellation.key).await?;
         drop(claim);
-        let after = self.faults.draw(Point::AfterCancel, reference);
-        let reply = Reply::Answered(answer);
-        Ok(self.suffer(after, gone).await.map_or(reply, Reply::from))
+        let after = self.faults.apply(Point::AfterCancel, reference);
+        let interruption = self.interrupt(after, gone).await;
+        Ok(interruption.map_or(CallerResponse::New(response), CallerResponse::from))
     }
 
-    /// The books come first: a charge is true for ever, also when its key has been forgotten. They
-    /// are only a hint, though. What decides between this and a charge in another process is the
-    /// key's row.
-    async fn burn(&self, key: &str) -> Result<Answer, Error> {
+    /// Looks in the books first: a charge stays there after its key has expired. The look is only
+    /// a hint. The key's row decides between this cancellation and a charge in another process.
+    async fn cancel_key(&self, key: &str) -> Result<ApiResponse, Error> {
         let (now, window) = (clock::now(), self.settings.key_window());
         let mut connection = self.pool.acquire().await?;
         if let Some(charge) = charges::by_key(&mut connection, key).await?.first() {
             metrics::counter!(CANCELLATIONS, "outcome" => "captured").increment(1);
-            return Ok(Answer::captured_before(key, charge));
+            return Ok(ApiResponse::already_captured(key, charge));
         }
-        let refusal = Answer::burnt();
-        if cancellations::burn(&mut connection, key, &refusal, now, window).await?
-            || cancellations::keep_decline(&mut connection, key, now, window).await?
+        let to_charges = ApiResponse::key_cancelled();
+        if cancellations::cancel(&mut connection, key, &to_charges, now, window).await?
+            || cancellations::extend_decline(&mut connection, key, now, window).await?
         {
             metrics::counter!(CANCELLATIONS, "outcome" => "cancelled").increment(1);
-            return Ok(Answer::cancelled(key));
+            return Ok(ApiResponse::cancelled(key));
         }
         if cancellations::is_of_refund(&mut connection, key, now).await? {
             return Err(Error::KeyReused);
         }
-        // Another process has just charged under the key. Asked again, the books will say so.
+        // Another process has just charged under the key. A retry finds the charge in the books.
         Err(Error::KeyInFlight)
     }
 }

@@ -1,4 +1,4 @@
-//! `DELETE /admin/faults[/{id}]`: switches faults off. Requests that one has hit already stay hit.
+//! `DELETE /admin/faults[/{id}]`: disarms faults. Faults that were already applied stay applied.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! `POST /v1/cancellations`: what was charged under a key, or, if nothing, the promise that nothing
-//! will be. Idempotent by its nature, so it needs no key of its own.
+//! `POST /v1/cancellations`: returns the charge under a key, or cancels the key so that nothing will
+//! be charged under it. Naturally idempotent, so the request needs no key.
 
 use std::sync::Arc;
 
@@ -7,17 +7,20 @@ use axum::extract::{ConnectInfo, State};
 use axum::response::Response;
 use bytes::Bytes;
 
-use super::reply;
+use super::respond;
 use crate::Error;
 use crate::domain::cancellation::Cancellation;
-use crate::line::Line;
+use crate::droppable_connection::DropHandle;
 use crate::provider::Provider;
 
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
-    ConnectInfo(line): ConnectInfo<Line>,
+    ConnectInfo(connection): ConnectInfo<DropHandle>,
     body: Bytes,
 ) -> Result<Response, Error> {
     let cancellation = Cancellation::parse(&body)?;
-    Ok(reply::send(provider.cancel(cancellation).await?, &line))
+    Ok(respond::send(
+        provider.cancel(cancellation).await?,
+        &connection,
+    ))
 }

@@ -1,4 +1,4 @@
-//! `POST /admin/faults`: switches a fault on.
+//! `POST /admin/faults`: arms a fault.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use bytes::Bytes;
 
 use crate::Error;
 use crate::domain::fault::Fault;
-use crate::faults::Armed;
+use crate::faults::ArmedFault;
 use crate::provider::Provider;
 
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
     body: Bytes,
-) -> Result<(StatusCode, Json<Armed>), Error> {
+) -> Result<(StatusCode, Json<ArmedFault>), Error> {
     let fault: Fault =
         serde_json::from_slice(&body).map_err(|error| Error::Malformed(error.to_string()))?;
     fault.check()?;
-    let armed = provider.faults.add(fault).ok_or(Error::BoardFull)?;
-    tracing::info!(id = armed.id, fault = ?armed.fault, "a fault was switched on");
+    let armed = provider.faults.arm(fault).ok_or(Error::TooManyFaults)?;
+    tracing::info!(id = armed.id, fault = ?armed.fault, "fault armed");
     Ok((StatusCode::CREATED, Json(armed)))
 }

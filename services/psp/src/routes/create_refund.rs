@@ -1,4 +1,4 @@
-//! `POST /v1/refunds`: gives the money of a charge back, once per key, within the key's window.
+//! `POST /v1/refunds`: refunds a charge once per key, within the key's window.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 
-use super::reply;
+use super::respond;
 use crate::Error;
 use crate::domain::request::Request;
-use crate::line::Line;
+use crate::droppable_connection::DropHandle;
 use crate::provider::Provider;
 
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
-    ConnectInfo(line): ConnectInfo<Line>,
+    ConnectInfo(connection): ConnectInfo<DropHandle>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Error> {
-    let request = Request::refund(reply::key(&headers), &body)?;
-    Ok(reply::send(provider.serve(request).await?, &line))
+    let request = Request::refund(respond::key(&headers), &body)?;
+    Ok(respond::send(provider.serve(request).await?, &connection))
 }

@@ -15,7 +15,7 @@ pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
     Path(id): Path<String>,
 ) -> Result<Json<Charge>, Error> {
-    // What is no id names nothing.
+    // A malformed id cannot exist.
     let id: Uuid = id.parse().map_err(|_| Error::NotFound)?;
     let mut connection = provider.pool.acquire().await?;
     let charge = charges::by_id(&mut connection, id).await?;

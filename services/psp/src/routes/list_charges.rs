@@ -1,6 +1,6 @@
-//! `GET /v1/charges?key=` or `?reference=`: what became of a request whose answer was lost. An
-//! empty list is the provider's word that no such charge exists; while a charge under the key is
-//! being made it gives no word at all.
+//! `GET /v1/charges?key=` or `?reference=`: the outcome of a request whose response was lost. An
+//! empty list means that no such charge exists. While a charge under the key is in progress, the
+//! response is a 409.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) async fn handle(
     let mut connection = provider.pool.acquire().await?;
     let data = match (filter.key, filter.reference) {
         (Some(key), None) => {
-            // Before the books are read: a charge that ends in between is then in them.
+            // Checked before the books are read: a charge that ends in between is then in them.
             let in_flight = provider.is_in_flight(&key);
             let found = charges::by_key(&mut connection, &key).await?;
             if found.is_empty() && in_flight {

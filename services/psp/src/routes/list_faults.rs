@@ -1,4 +1,4 @@
-//! `GET /admin/faults`: what is switched on, and how often each fault has struck.
+//! `GET /admin/faults`: the armed faults, and how often each was applied.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 
-use crate::faults::Armed;
+use crate::faults::ArmedFault;
 use crate::provider::Provider;
 
 #[derive(Serialize)]
 pub(super) struct List {
-    data: Vec<Armed>,
+    data: Vec<ArmedFault>,
 }
 
 pub(super) async fn handle(State(provider): State<Arc<Provider>>) -> Json<List> {
     Json(List {
-        data: provider.faults.list(),
+        data: provider.faults.all(),
     })
 }

@@ -1,8 +1,7 @@
-//! `GET /v1/ledger?after=&limit=`: all charges, oldest first, page by page, each with what was given
-//! back of it.
+//! `GET /v1/ledger?after=&limit=`: all charges, oldest first, page by page, each with its refunds.
 //!
-//! Ids are given out just before the commit, so at the very end a row may appear before one that is
-//! already listed. Who follows the ledger's tip starts again a statement's time-out earlier.
+//! Ids are assigned just before the commit. So at the end of the ledger a row may still appear before
+//! one that is already listed. A reader of the newest rows must start one statement time-out earlier.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::domain::refund::Refund;
 use crate::provider::Provider;
 use crate::store::{charges, refunds};
 
-/// Largest page; a larger limit is cut down to it.
+/// Largest page; a larger limit is reduced to it.
 const PAGE_ROWS_MAX: u32 = 1_000;
 const PAGE_ROWS_DEFAULT: u32 = 100;
 
@@ -32,21 +31,21 @@ pub(super) struct Cursor {
 
 #[derive(Serialize)]
 pub(super) struct Page {
-    data: Vec<Entry>,
+    data: Vec<LedgerEntry>,
     /// The next `after`; absent on the last page.
     next: Option<Uuid>,
 }
 
 #[derive(Serialize)]
-struct Entry {
+struct LedgerEntry {
     #[serde(flatten)]
     charge: Charge,
-    refunds: Vec<GivenBack>,
+    refunds: Vec<RefundView>,
 }
 
-/// A refund without what its charge says already.
+/// A refund without the fields that its charge already shows.
 #[derive(Serialize)]
-struct GivenBack {
+struct RefundView {
     id: Uuid,
     idempotency_key: String,
     amount: i64,
@@ -62,7 +61,7 @@ pub(super) async fn handle(
         .unwrap_or(PAGE_ROWS_DEFAULT)
         .clamp(1, PAGE_ROWS_MAX);
     let mut connection = provider.pool.acquire().await?;
-    // One row more than asked for tells whether there is a next page.
+    // One row more than requested shows whether a next page exists.
     let after = cursor.after.unwrap_or(Uuid::nil());
     let mut charges = charges::page(&mut connection, after, i64::from(limit) + 1).await?;
     let has_more = charges.len() > limit as usize;
@@ -75,22 +74,22 @@ pub(super) async fn handle(
     }))
 }
 
-fn entries(charges: Vec<Charge>, refunds: Vec<Refund>) -> Vec<Entry> {
-    let mut by_charge: HashMap<Uuid, Vec<GivenBack>> = HashMap::new();
+fn entries(charges: Vec<Charge>, refunds: Vec<Refund>) -> Vec<LedgerEntry> {
+    let mut by_charge: HashMap<Uuid, Vec<RefundView>> = HashMap::new();
     for refund in refunds {
         let of_charge = by_charge.entry(refund.charge_id).or_default();
         of_charge.push(refund.into());
     }
     charges
         .into_iter()
-        .map(|charge| Entry {
+        .map(|charge| LedgerEntry {
             refunds: by_charge.remove(&charge.id).unwrap_or_default(),
             charge,
         })
         .collect()
 }
 
-impl From<Refund> for GivenBack {
+impl From<Refund> for RefundView {
     fn from(refund: Refund) -> Self {
         Self {
             id: refund.id,

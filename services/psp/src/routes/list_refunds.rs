@@ -1,5 +1,5 @@
-//! `GET /v1/refunds?key=`, `?reference=` or `?charge_id=`: what was given back. As with charges, an
-//! empty list is the provider's word, and a key in flight gets none.
+//! `GET /v1/refunds?key=`, `?reference=` or `?charge_id=`: refunds. As with charges, an empty list
+//! means that no such refund exists, and a key in flight gets a 409.
 
 use std::slice;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) async fn handle(
     let mut connection = provider.pool.acquire().await?;
     let data = match (filter.key, filter.reference, filter.charge_id) {
         (Some(key), None, None) => {
-            // Before the books are read: a refund that ends in between is then in them.
+            // Checked before the books are read: a refund that ends in between is then in them.
             let in_flight = provider.is_in_flight(&key);
             let found = refunds::by_key(&mut connection, &key).await?;
             if found.is_empty() && in_flight {

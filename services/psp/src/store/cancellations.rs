@@ -1,54 +1,57 @@
-//! Burning keys.
+//! Cancelling keys.
 //!
-//! A burnt key is the very row that a charge under the key would have to write. Whoever comes
-//! second, here or in another process, waits for the first at the primary key and then finds its
-//! row. So each step is one statement that decides under that row's lock, never a look and then a
-//! write.
+//! A cancelled key is the same row that a charge under the key must write. So the primary key
+//! decides between the two, also between two processes: the second waits for the first and then
+//! finds its row. For this reason each step is one statement that decides under the row lock, never
+//! a read followed by a write.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::PgConnection;
 
-use crate::domain::answer::Answer;
+use crate::domain::api_response::ApiResponse;
+use crate::domain::key_use::KeyUse;
 
-/// Gives the key this answer for every charge, for a window from now. `false` if something stands
-/// there that must stay.
+/// Stores this response for every charge under the key, for one window from now. Returns `false` if
+/// the key has a row that must stay.
 ///
-/// A row with a charge is never overwritten, not even past its window: the charge stands for ever.
-/// A 5xx without a charge promised nothing and goes; so does whatever has expired. A burnt key is
-/// burnt anew, so that each time a whole window is promised.
-pub async fn burn(
+/// A row with a charge is never overwritten, not even after its window: the charge exists. A 5xx
+/// without a charge promised nothing and is overwritten, and so is an expired row. A repeated
+/// cancellation is written again, so that each one promises a whole window.
+pub async fn cancel(
     connection: &mut PgConnection,
     key: &str,
-    answer: &Answer,
+    response: &ApiResponse,
     now: DateTime<Utc>,
     window: TimeDelta,
 ) -> sqlx::Result<bool> {
     let done = sqlx::query!(
         "insert into requests as present
              (key, operation, fingerprint, status, body, created_at, expires_at)
-         values ($1, 'cancellation', '', $2, $3, $4, $5)
+         values ($1, $2, '', $3, $4, $5, $6)
          on conflict (key) do update
          set operation = excluded.operation, fingerprint = excluded.fingerprint,
              status = excluded.status, body = excluded.body,
              created_at = excluded.created_at, expires_at = excluded.expires_at
          where present.charge_id is null
              and (present.expires_at <= excluded.created_at
-                  or present.operation = 'cancellation'
-                  or (present.operation = 'charge' and present.status >= 500))",
+                  or present.operation = excluded.operation
+                  or (present.operation = $7 and present.status >= 500))",
         key,
-        i16::try_from(answer.status).unwrap_or(i16::MAX),
-        answer.body,
+        KeyUse::Cancellation.as_str(),
+        i16::try_from(response.status).unwrap_or(i16::MAX),
+        response.body,
         now,
         now + window,
+        KeyUse::Charge.as_str(),
     )
     .execute(connection)
     .await?;
     Ok(done.rows_affected() > 0)
 }
 
-/// A decline refuses a charge just as well as a burnt key does, so it stays, for a window from now.
-/// `false` if the key was not declined.
-pub async fn keep_decline(
+/// Keeps a stored decline for one window from now: it stops charges as well as a cancelled key
+/// does. Returns `false` if the key was not declined.
+pub async fn extend_decline(
     connection: &mut PgConnection,
     key: &str,
     now: DateTime<Utc>,
@@ -57,10 +60,11 @@ pub async fn keep_decline(
     let done = sqlx::query!(
         "update requests set expires_at = $3
          where key = $1 and expires_at > $2
-             and operation = 'charge' and charge_id is null and status < 500",
+             and operation = $4 and charge_id is null and status < 500",
         key,
         now,
         now + window,
+        KeyUse::Charge.as_str(),
     )
     .execute(connection)
     .await?;
@@ -75,10 +79,11 @@ pub async fn is_of_refund(
 ) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists (
-               select from requests where key = $1 and expires_at > $2 and operation = 'refund'
+               select from requests where key = $1 and expires_at > $2 and operation = $3
            ) as "exists!""#,
         key,
         now,
+        KeyUse::Refund.as_str(),
     )
     .fetch_one(connection)
     .await

@@ -1,4 +1,4 @@
-//! Reading what was taken.
+//! Reading charges.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -44,7 +44,7 @@ pub async fn by_reference(
     .await
 }
 
-/// The next page of all charges, oldest first. `after` is the last id of the page before; the nil
+/// The next page of all charges, oldest first. `after` is the last id of the previous page; the nil
 /// id starts at the beginning.
 pub async fn page(
     connection: &mut PgConnection,

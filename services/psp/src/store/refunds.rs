@@ -1,4 +1,4 @@
-//! Reading what was given back.
+//! Reading refunds.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -33,8 +33,8 @@ pub async fn by_reference(
     .await
 }
 
-/// Of each charge the oldest [`LOOKUP_ROWS_MAX`]. Lateral with a limit, so that it is planned as
-/// one probe of the index per charge.
+/// The oldest [`LOOKUP_ROWS_MAX`] refunds of each charge. Lateral with a limit, so that Postgres plans
+/// one index probe per charge.
 pub async fn of_charges(
     connection: &mut PgConnection,
     charge_ids: &[Uuid],

@@ -1,4 +1,4 @@
-//! Keys and their answers, written together with the charges and refunds that they stand for.
+//! Keys and their stored responses, written together with the charges and refunds they made.
 
 mod columns;
 
@@ -8,19 +8,20 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::PgConnection;
 
-use crate::domain::answer::Answer;
-use crate::domain::charge::Charge;
+use crate::domain::api_response::ApiResponse;
+use crate::domain::charge::{self, Charge};
+use crate::domain::key_use::KeyUse;
 use crate::domain::operation::Operation;
-use crate::domain::refund::Refund;
+use crate::domain::refund::{self, Refund};
 use crate::store::requests::columns::Columns;
 
-/// What is to be remembered of one request, and done for it.
+/// One request to record, with its response and its effect.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct NewRequest {
     pub key: Arc<str>,
     pub operation: Operation,
     pub fingerprint: [u8; 32],
-    pub answer: Answer,
+    pub response: ApiResponse,
     pub effect: Effect,
     pub created_at: DateTime<Utc>,
 }
@@ -30,61 +31,61 @@ pub struct Entry {
 pub enum Effect {
     Charge(Charge),
     Refund(Refund),
-    /// A decline, or a failure that is kept.
+    /// A decline, or a stored failure.
     Nothing,
 }
 
-/// By key, what became of each entry.
-pub type Outcomes = HashMap<String, Recorded>;
+/// The result of [`record`] for each key.
+pub type RecordedByKey = HashMap<String, Recorded>;
 
-/// What became of an [`Entry`].
+/// The result of recording one [`NewRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// The key was free: answer and effect are in the books.
+    /// The key was free: response and effect are in the books.
     New,
-    /// The key had an answer already. Nothing was written.
-    Found(Stored),
-    /// Another process took the key while this statement ran. Nothing was written; ask again.
+    /// The key already had a response. Nothing was written.
+    Found(StoredResponse),
+    /// Another process took the key while this statement ran. Nothing was written; retry.
     Contended,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// The key was cancelled: its answer is for every charge, whatever its fingerprint.
-    pub is_burnt: bool,
+pub struct StoredResponse {
+    /// A cancelled key has one response for every charge, whatever its fingerprint.
+    pub is_key_cancelled: bool,
     pub fingerprint: Vec<u8>,
-    pub answer: Answer,
+    pub response: ApiResponse,
 }
 
-/// The answer that a key has inside its window.
+/// The stored response of a key inside its window.
 pub async fn find(
     connection: &mut PgConnection,
     key: &str,
     now: DateTime<Utc>,
-) -> sqlx::Result<Option<Stored>> {
+) -> sqlx::Result<Option<StoredResponse>> {
     let row = sqlx::query!(
-        r#"select operation = 'cancellation' as "is_burnt!", fingerprint, status, body
-           from requests where key = $1 and expires_at > $2"#,
+        "select operation, fingerprint, status, body
+         from requests where key = $1 and expires_at > $2",
         key,
         now,
     )
     .fetch_optional(connection)
     .await?;
-    Ok(row.map(|row| stored(row.is_burnt, row.fingerprint, row.status, row.body)))
+    Ok(row.map(|row| stored(&row.operation, row.fingerprint, row.status, row.body)))
 }
 
-/// Claims the keys, moves the money and keeps the answers in one statement and so in one commit:
-/// whatever dies, each entry is there as a whole or not at all. Keys within a batch must differ.
+/// Claims the keys, moves the money and stores the responses in one statement, and so in one commit:
+/// after a crash each request is complete or absent. Keys within a batch must differ.
 ///
-/// The lookup of an existing answer is lateral with a limit, so that it is planned as one probe of
-/// the primary key per entry. A plain join may be planned as a scan while the table is young, and
-/// that plan stays cached while the table grows.
+/// The lookup of a stored response is lateral with a limit, so that Postgres plans one probe of the
+/// primary key per request. A plain join may be planned as a scan while the table is small, and that
+/// plan stays cached while the table grows.
 pub async fn record(
     connection: &mut PgConnection,
-    entries: &[Entry],
+    requests: &[NewRequest],
     window: TimeDelta,
-) -> sqlx::Result<Outcomes> {
-    let columns = Columns::of(entries, window);
+) -> sqlx::Result<RecordedByKey> {
+    let columns = Columns::of(requests, window);
     let rows = sqlx::query_as!(
         Row,
         r#"
@@ -115,24 +116,24 @@ pub async fn record(
                 (id, idempotency_key, reference, amount, currency, payment_method, status,
                  created_at)
             select entry.charge_id, entry.key, entry.reference, entry.amount, entry.currency,
-                   entry.payment_method, 'captured', entry.created_at
+                   entry.payment_method, $15, entry.created_at
             from entry join claimed on claimed.key = entry.key
             where entry.charge_id is not null
         ), refunded as (
             insert into refunds
                 (id, charge_id, idempotency_key, reference, amount, currency, status, created_at)
             select entry.refund_id, entry.refunded_id, entry.key, entry.reference, entry.amount,
-                   entry.currency, 'refunded', entry.created_at
+                   entry.currency, $16, entry.created_at
             from entry join claimed on claimed.key = entry.key
             where entry.refund_id is not null
         )
         select entry.key as "key!", claimed.key is not null as "is_new!",
-               found.is_burnt as "is_burnt?", found.fingerprint as "fingerprint?",
+               found.operation as "operation?", found.fingerprint as "fingerprint?",
                found.status as "status?", found.body as "body?"
         from entry
         left join claimed on claimed.key = entry.key
         left join lateral (
-            select operation = 'cancellation' as is_burnt, fingerprint, status, body
+            select operation, fingerprint, status, body
             from requests
             where requests.key = entry.key and claimed.key is null
             limit 1
@@ -152,28 +153,30 @@ pub async fn record(
         &columns.amount as _,
         &columns.currency as _,
         &columns.payment_method as _,
+        charge::Status::Captured.as_str(),
+        refund::Status::Refunded.as_str(),
     )
     .fetch_all(connection)
     .await?;
-    Ok(rows.into_iter().map(Row::outcome).collect())
+    Ok(rows.into_iter().map(Row::recorded).collect())
 }
 
 struct Row {
     key: String,
     is_new: bool,
-    is_burnt: Option<bool>,
+    operation: Option<String>,
     fingerprint: Option<Vec<u8>>,
     status: Option<i16>,
     body: Option<String>,
 }
 
 impl Row {
-    fn outcome(self) -> (String, Recorded) {
-        let found = (self.is_burnt, self.fingerprint, self.status, self.body);
+    fn recorded(self) -> (String, Recorded) {
+        let found = (self.operation, self.fingerprint, self.status, self.body);
         let recorded = match (self.is_new, found) {
             (true, _) => Recorded::New,
-            (false, (Some(is_burnt), Some(fingerprint), Some(status), Some(body))) => {
-                Recorded::Found(stored(is_burnt, fingerprint, status, body))
+            (false, (Some(operation), Some(fingerprint), Some(status), Some(body))) => {
+                Recorded::Found(stored(&operation, fingerprint, status, body))
             }
             _ => Recorded::Contended,
         };
@@ -181,11 +184,11 @@ impl Row {
     }
 }
 
-fn stored(is_burnt: bool, fingerprint: Vec<u8>, status: i16, body: String) -> Stored {
+fn stored(operation: &str, fingerprint: Vec<u8>, status: i16, body: String) -> StoredResponse {
     let status = u16::try_from(status).unwrap_or_default();
-    Stored {
-        is_burnt,
+    StoredResponse {
+        is_key_cancelled: operation == KeyUse::Cancellation.as_str(),
         fingerprint,
-        answer: Answer { status, body },
+        response: ApiResponse { status, body },
     }
 }

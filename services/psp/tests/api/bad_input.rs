@@ -1,4 +1,4 @@
-//! Requests that are refused before anything is done for them.
+//! Invalid requests get an error before any work, and store nothing.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ async fn assert_untouched(server: &Server) {
 }
 
 #[tokio::test]
-async fn a_missing_or_malformed_key_is_refused_with_400_and_nothing_is_stored() {
+async fn missing_or_malformed_key_is_400_and_stores_nothing() {
     let server = Server::start().await;
     let body = order("o-1").to_string();
     let long = "k".repeat(256);
@@ -31,7 +31,7 @@ async fn a_missing_or_malformed_key_is_refused_with_400_and_nothing_is_stored() 
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_json_is_refused_with_400_and_nothing_is_stored() {
+async fn body_that_is_not_json_is_400_and_stores_nothing() {
     let server = Server::start().await;
     for body in ["", "{", "amount=5000", "{\"reference\":\"o-1\",}"] {
         assert_eq!(status_of(&server, Some("k"), body).await, 400, "{body:?}");
@@ -40,7 +40,7 @@ async fn a_body_that_is_not_json_is_refused_with_400_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn json_that_is_no_charge_is_refused_with_422_and_nothing_is_stored() {
+async fn json_that_is_no_charge_is_422_and_stores_nothing() {
     let server = Server::start().await;
     for (field, value) in [
         ("amount", json!(0)),
@@ -62,16 +62,16 @@ async fn json_that_is_no_charge_is_refused_with_422_and_nothing_is_stored() {
     ] {
         let mut body = order("o-1");
         body[field] = value.clone();
-        let answer = server.charge("k", &body).await;
-        assert_eq!(answer.status, 422, "{field}: {value}");
-        assert_eq!(answer.code(), "invalid_request");
+        let response = server.charge("k", &body).await;
+        assert_eq!(response.status, 422, "{field}: {value}");
+        assert_eq!(response.code(), "invalid_request");
     }
     assert_eq!(status_of(&server, Some("k"), "[]").await, 422);
     assert_untouched(&server).await;
 }
 
 #[tokio::test]
-async fn a_huge_body_is_refused_with_413_and_nothing_is_stored() {
+async fn huge_body_is_413_and_stores_nothing() {
     let server = Server::start().await;
     let mut body = order("o-1");
     body["metadata"] = json!({"note": "x".repeat(service_kit::http::BODY_BYTES_MAX)});
@@ -80,7 +80,7 @@ async fn a_huge_body_is_refused_with_413_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn a_refused_request_leaves_its_key_free() {
+async fn invalid_request_leaves_its_key_free() {
     let server = Server::start().await;
     let mut body = order("o-1");
     body["amount"] = json!(0);

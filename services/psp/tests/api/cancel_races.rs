@@ -1,35 +1,35 @@
-//! A key is charged or burnt, never both, whoever comes at the same moment.
+//! A key is charged or cancelled, never both, whichever request comes first.
 
 use futures_util::future::join_all;
 use serde_json::Value;
 use sqlx::{Postgres, Transaction};
 
-use crate::answer::Answer;
+use crate::api_response::ApiResponse;
 use crate::server::{Server, eventually, order};
 
-/// Keys that are charged and cancelled at once.
+/// Keys that are charged and cancelled at the same time.
 const KEYS: usize = 200;
 
-/// Asks until the key is no longer in flight.
-async fn settled(mut ask: impl AsyncFnMut() -> Answer) -> Answer {
+/// Repeats a request until the key is no longer in flight.
+async fn settled(mut send: impl AsyncFnMut() -> ApiResponse) -> ApiResponse {
     let mut last = None;
     eventually("the key is settled", async || {
-        let answer = ask().await;
-        let settled = answer.status != 409;
-        last = Some(answer);
+        let response = send().await;
+        let settled = response.status != 409;
+        last = Some(response);
         settled
     })
     .await;
     last.unwrap()
 }
 
-/// Charges over one provider and cancels over another, at once, under many keys.
+/// Charges at one provider and cancels at another, at the same time, under many keys.
 async fn race(charging: &Server, cancelling: &Server) {
     let one = async |n: usize| {
         let (key, body) = (format!("k-{n}"), order(&format!("o-{n}")));
         let charge = settled(async || charging.charge(&key, &body).await);
         let cancel = settled(async || cancelling.cancel(&key).await);
-        // Each goes first for every other key.
+        // Charge and cancellation take turns in going first.
         let (charge, cancel) = if n.is_multiple_of(2) {
             tokio::join!(charge, cancel)
         } else {
@@ -42,7 +42,7 @@ async fn race(charging: &Server, cancelling: &Server) {
     join_all((0..KEYS).map(one)).await;
 }
 
-fn assert_one_or_the_other(charge: &Answer, cancel: &Value, books: &Value) {
+fn assert_one_or_the_other(charge: &ApiResponse, cancel: &Value, books: &Value) {
     let books = books.as_array().unwrap();
     match charge.status.as_u16() {
         201 => {
@@ -53,27 +53,27 @@ fn assert_one_or_the_other(charge: &Answer, cancel: &Value, books: &Value) {
         402 => {
             assert_eq!(charge.code(), "cancelled");
             assert_eq!(cancel["status"], "cancelled");
-            assert!(books.is_empty(), "burnt and charged: {books:?}");
+            assert!(books.is_empty(), "cancelled and charged: {books:?}");
         }
         other => panic!("unexpected: {other}"),
     }
 }
 
 #[tokio::test]
-async fn a_key_that_is_charged_and_cancelled_at_once_is_one_or_the_other() {
+async fn key_is_charged_or_cancelled_but_not_both() {
     let server = Server::start().await;
     race(&server, &server).await;
 }
 
 #[tokio::test]
-async fn between_two_processes_it_is_one_or_the_other_too() {
+async fn key_is_charged_or_cancelled_across_two_processes() {
     let server = Server::start().await;
     let beside = server.start_beside().await;
     race(&server, &beside).await;
 }
 
-/// Until a statement waits for somebody else's row.
-async fn somebody_waits(server: &Server) {
+/// Waits until a statement is blocked by a row lock.
+async fn statement_is_blocked(server: &Server) {
     let sql = "select count(*) from pg_stat_activity
                where datname = current_database() and wait_event_type = 'Lock'";
     eventually("a statement waits for the row", async || {
@@ -86,8 +86,8 @@ async fn somebody_waits(server: &Server) {
     .await;
 }
 
-/// What another process does when it charges under a key whose row has expired, or answers a charge
-/// that it made with a 5xx that it keeps; held open before the commit.
+/// Writes what another process writes when it charges under a key whose row has expired, or when it
+/// stores a 5xx for a charge that it made. The transaction stays open.
 async fn charge_elsewhere(server: &Server, status: i16) -> Transaction<'static, Postgres> {
     let mut charge = server.books.begin().await.unwrap();
     sqlx::query(
@@ -110,7 +110,7 @@ async fn charge_elsewhere(server: &Server, status: i16) -> Transaction<'static, 
 }
 
 #[tokio::test]
-async fn a_cancellation_waits_for_a_charge_that_commits_and_then_finds_it() {
+async fn cancellation_waits_for_a_charge_and_then_finds_it() {
     for status in [201, 500] {
         let server = Server::start().await;
         server.cancel("k").await;
@@ -118,16 +118,19 @@ async fn a_cancellation_waits_for_a_charge_that_commits_and_then_finds_it() {
         sqlx::query(expire).execute(&server.books).await.unwrap();
         let charge = charge_elsewhere(&server, status).await;
         let (cancel, ()) = tokio::join!(server.cancel("k"), async {
-            somebody_waits(&server).await;
+            statement_is_blocked(&server).await;
             charge.commit().await.unwrap();
         });
-        assert_eq!(cancel.status, 409, "neither burnt nor found: {cancel:?}");
+        assert_eq!(
+            cancel.status, 409,
+            "neither cancelled nor found: {cancel:?}"
+        );
         assert_eq!(server.cancel("k").await.json()["status"], "captured");
     }
 }
 
 #[tokio::test]
-async fn a_charge_waits_for_a_cancellation_that_commits_and_then_is_refused() {
+async fn charge_waits_for_a_cancellation_and_is_then_declined() {
     let server = Server::start().await;
     let mut cancel = server.books.begin().await.unwrap();
     let sql = r#"insert into requests
@@ -137,7 +140,7 @@ async fn a_charge_waits_for_a_cancellation_that_commits_and_then_is_refused() {
     sqlx::query(sql).execute(&mut *cancel).await.unwrap();
     let body = order("o-1");
     let (charge, ()) = tokio::join!(server.charge("k", &body), async {
-        somebody_waits(&server).await;
+        statement_is_blocked(&server).await;
         cancel.commit().await.unwrap();
     });
     assert_eq!(charge.status, 409, "{charge:?}");

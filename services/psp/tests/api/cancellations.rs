@@ -1,49 +1,49 @@
-//! Asking that a key shall never charge.
+//! Cancelling keys, so that they never charge.
 
 use reqwest::Method;
 use serde_json::json;
 
-use crate::server::{Server, eventually, giving_back, order, paid_with};
+use crate::server::{Server, eventually, order, paid_with, refund_of};
 
-/// The answer of a cancellation that found no charge.
+/// The response of a cancellation that found no charge.
 fn cancelled(key: &str) -> serde_json::Value {
     json!({"key": key, "status": "cancelled"})
 }
 
 #[tokio::test]
-async fn an_unknown_key_is_burnt_and_no_charge_whatever_its_body_is_made_under_it() {
+async fn cancelled_unknown_key_never_charges_any_request() {
     let server = Server::start().await;
-    let answer = server.cancel("k").await;
+    let response = server.cancel("k").await;
     assert_eq!(
-        (answer.status.as_u16(), answer.json()),
+        (response.status.as_u16(), response.json()),
         (200, cancelled("k"))
     );
-    let mut dearer = order("o-1");
-    dearer["amount"] = 5001.into();
+    let mut larger = order("o-1");
+    larger["amount"] = 5001.into();
     for body in [
         order("o-1"),
         order("o-2"),
-        dearer,
+        larger,
         paid_with("o-1", "pm_card_declined"),
         paid_with("o-1", "pm_card_slow"),
     ] {
-        let refused = server.charge("k", &body).await;
-        assert_eq!(refused.status, 402, "{body}");
-        assert_eq!(refused.code(), "cancelled");
+        let declined = server.charge("k", &body).await;
+        assert_eq!(declined.status, 402, "{body}");
+        assert_eq!(declined.code(), "cancelled");
     }
     assert_eq!(server.charged().await, 0);
     assert_eq!(server.charge("other", &order("o-1")).await.status, 201);
 }
 
 #[tokio::test]
-async fn a_charged_key_answers_with_its_charge_and_stays_charged() {
+async fn cancelling_a_charged_key_returns_its_charge() {
     let server = Server::start().await;
     let charge = server.charge("k", &order("o-1")).await;
     let expected = json!({"key": "k", "status": "captured", "charge": charge.json()});
     for _ in 0..2 {
-        let answer = server.cancel("k").await;
+        let response = server.cancel("k").await;
         assert_eq!(
-            (answer.status.as_u16(), answer.json()),
+            (response.status.as_u16(), response.json()),
             (200, expected.clone())
         );
     }
@@ -53,10 +53,10 @@ async fn a_charged_key_answers_with_its_charge_and_stays_charged() {
 }
 
 #[tokio::test]
-async fn a_charge_is_reported_although_its_key_was_forgotten() {
+async fn cancelling_finds_a_charge_whose_key_has_expired() {
     let server = Server::start_with(&["--psp-key-window-seconds", "1"]).await;
     server.charge("k", &order("o-1")).await;
-    // A decline under the same key takes the row over, and with it all that the row knew.
+    // A decline under the same key overwrites the row, and the row no longer names the charge.
     eventually("the window closes", async || {
         let body = paid_with("o-1", "pm_card_declined");
         server.charge("k", &body).await.status == 402
@@ -66,7 +66,7 @@ async fn a_charge_is_reported_although_its_key_was_forgotten() {
 }
 
 #[tokio::test]
-async fn a_declined_key_answers_cancelled_and_keeps_its_decline() {
+async fn cancelled_declined_key_keeps_its_decline() {
     let server = Server::start().await;
     let body = paid_with("o-1", "pm_card_expired");
     let decline = server.charge("k", &body).await;
@@ -80,7 +80,7 @@ async fn a_declined_key_answers_cancelled_and_keeps_its_decline() {
 }
 
 #[tokio::test]
-async fn a_cancelled_decline_is_kept_for_a_window_from_then_on() {
+async fn cancelling_keeps_a_decline_for_a_whole_window() {
     let server = Server::start_with(&["--psp-key-window-seconds", "60"]).await;
     server
         .charge("k", &paid_with("o-1", "pm_card_expired"))
@@ -93,11 +93,11 @@ async fn a_cancelled_decline_is_kept_for_a_window_from_then_on() {
         .fetch_one(&server.books)
         .await
         .unwrap();
-    assert!(kept, "the promise ended with the decline's own window");
+    assert!(kept, "the decline expired with its first window");
 }
 
 #[tokio::test]
-async fn a_repeated_cancellation_is_answered_the_same() {
+async fn repeated_cancellation_gets_the_same_response() {
     let server = Server::start().await;
     let first = server.cancel("k").await;
     for _ in 0..3 {
@@ -108,7 +108,7 @@ async fn a_repeated_cancellation_is_answered_the_same() {
 }
 
 #[tokio::test]
-async fn a_burnt_key_past_its_window_is_as_new() {
+async fn cancelled_key_is_free_after_its_window() {
     let server = Server::start_with(&["--psp-key-window-seconds", "1"]).await;
     server.cancel("k").await;
     eventually("the window closes", async || {
@@ -119,7 +119,7 @@ async fn a_burnt_key_past_its_window_is_as_new() {
 }
 
 #[tokio::test]
-async fn a_stored_5xx_is_burnt_if_nothing_was_charged_and_reported_if_something_was() {
+async fn stored_5xx_is_cancelled_only_if_nothing_was_charged() {
     for (point, status, code) in [
         ("before_charge", "cancelled", "cancelled"),
         ("during_charge", "cancelled", "cancelled"),
@@ -127,37 +127,37 @@ async fn a_stored_5xx_is_burnt_if_nothing_was_charged_and_reported_if_something_
     ] {
         let server = Server::start_with(&["--psp-replay-5xx", "stored"]).await;
         let fault = json!({"point": point, "action": "error", "times": 1});
-        server.add_fault(fault).await;
+        server.arm(fault).await;
         let body = order("o-1");
         assert_eq!(server.charge("k", &body).await.status, 500);
-        let answer = server.cancel("k").await.json();
-        assert_eq!(answer["status"], status, "{point}");
+        let response = server.cancel("k").await.json();
+        assert_eq!(response["status"], status, "{point}");
         assert_eq!(server.charge("k", &body).await.code(), code, "{point}");
     }
 }
 
 #[tokio::test]
-async fn a_key_in_flight_can_neither_be_cancelled_nor_looked_up() {
+async fn key_in_flight_can_neither_be_cancelled_nor_looked_up() {
     let server = Server::start().await;
     server
-        .add_fault(json!({"point": "during_charge", "action": "hang", "times": 1}))
+        .arm(json!({"point": "during_charge", "action": "hang", "times": 1}))
         .await;
     let body = order("o-1");
     tokio::select! {
-        answer = server.try_charge("k", &body) => panic!("a hang was answered: {answer:?}"),
+        response = server.try_charge("k", &body) => panic!("a hang got a response: {response:?}"),
         () = async {
             eventually("the charge is in flight", async || server.fired().await == [1]).await;
-            for answer in [
+            for response in [
                 server.cancel("k").await,
                 server.call(Method::GET, "/v1/charges?key=k", None).await,
             ] {
-                assert_eq!(answer.status, 409);
-                assert_eq!(answer.code(), "idempotency_key_in_flight");
-                assert!(answer.retry_after.is_some());
+                assert_eq!(response.status, 409);
+                assert_eq!(response.code(), "idempotency_key_in_flight");
+                assert!(response.retry_after.is_some());
             }
         } => {}
     }
-    // The caller has gone and the charge with it: now the key can be burnt.
+    // The caller has hung up, which ends the hanging charge: now the key can be cancelled.
     eventually("the key is released", async || {
         server.cancel("k").await.status == 200
     })
@@ -167,10 +167,10 @@ async fn a_key_in_flight_can_neither_be_cancelled_nor_looked_up() {
 }
 
 #[tokio::test]
-async fn a_key_of_a_refund_is_not_burnt_and_a_burnt_key_refunds_nothing() {
+async fn refund_keys_and_cancelled_keys_are_separate() {
     let server = Server::start().await;
     let charge = server.charge("pay", &order("o-1")).await.json();
-    let body = giving_back(&charge);
+    let body = refund_of(&charge);
     let refund = server.refund("back", &body).await;
     let refused = server.cancel("back").await;
     assert_eq!(
@@ -178,41 +178,41 @@ async fn a_key_of_a_refund_is_not_burnt_and_a_burnt_key_refunds_nothing() {
         (422, "idempotency_key_reused")
     );
     assert_eq!(server.refund("back", &body).await.text, refund.text);
-    server.cancel("burnt").await;
-    let refused = server.refund("burnt", &body).await;
+    server.cancel("cancelled").await;
+    let refused = server.refund("cancelled", &body).await;
     assert_eq!(refused.code(), "idempotency_key_reused");
     assert_eq!(server.refunded().await, 1);
 }
 
 #[tokio::test]
-async fn faults_strike_before_the_key_is_burnt_or_after() {
-    for (point, burnt) in [("before_cancel", 0), ("after_cancel", 1)] {
+async fn faults_apply_before_or_after_the_key_is_cancelled() {
+    for (point, stored) in [("before_cancel", 0), ("after_cancel", 1)] {
         for action in ["drop", "error"] {
-            // Where 5xx are kept, this one is not: no key belongs to it.
+            // Also a provider that stores 5xx does not store this one: it has no key.
             let server = Server::start_with(&["--psp-replay-5xx", "stored"]).await;
             let fault = json!({"point": point, "action": action, "times": 1, "reference": "o-1"});
-            server.add_fault(fault).await;
+            server.arm(fault).await;
             match (action, server.try_cancel("k").await) {
                 ("drop", Err(error)) => assert!(error.status().is_none(), "{error:?}"),
-                ("error", Ok(answer)) => assert_eq!(answer.status, 500),
+                ("error", Ok(response)) => assert_eq!(response.status, 500),
                 (_, other) => panic!("{point} {action}: {other:?}"),
             }
-            assert_eq!(server.stored().await, burnt, "{point} {action}");
+            assert_eq!(server.stored().await, stored, "{point} {action}");
             assert_eq!(server.cancel("k").await.json(), cancelled("k"));
         }
     }
 }
 
 #[tokio::test]
-async fn a_cancellation_that_hangs_holds_no_key_and_the_next_one_is_answered() {
+async fn hanging_cancellation_does_not_block_the_next_one() {
     for point in ["before_cancel", "after_cancel"] {
         let server = Server::start().await;
         let fault = json!({"point": point, "action": "hang", "times": 1});
-        server.add_fault(fault).await;
+        server.arm(fault).await;
         tokio::select! {
-            answer = server.try_cancel("k") => panic!("a hang was answered: {answer:?}"),
+            response = server.try_cancel("k") => panic!("a hang got a response: {response:?}"),
             () = async {
-                eventually("the fault strikes", async || server.fired().await == [1]).await;
+                eventually("the fault applies", async || server.fired().await == [1]).await;
                 assert_eq!(server.cancel("k").await.json(), cancelled("k"), "{point}");
             } => {}
         }
@@ -220,7 +220,7 @@ async fn a_cancellation_that_hangs_holds_no_key_and_the_next_one_is_answered() {
 }
 
 #[tokio::test]
-async fn what_is_no_cancellation_is_refused_and_nothing_is_stored() {
+async fn invalid_cancellation_is_422_and_stores_nothing() {
     let server = Server::start().await;
     for body in [
         json!({"key": "k"}),
@@ -232,8 +232,8 @@ async fn what_is_no_cancellation_is_refused_and_nothing_is_stored() {
         json!({"key": "k", "reference": "o-1", "surprise": 1}),
     ] {
         let path = "/v1/cancellations";
-        let answer = server.call(Method::POST, path, Some(body.clone())).await;
-        assert_eq!(answer.status, 422, "{body}");
+        let response = server.call(Method::POST, path, Some(body.clone())).await;
+        assert_eq!(response.status, 422, "{body}");
     }
     assert_eq!(server.stored().await, 0);
 }

@@ -1,16 +1,16 @@
-//! Outcomes by payment method, and what the provider does not prevent.
+//! Outcomes by payment method, and mistakes that the provider does not prevent.
 
 use std::time::{Duration, Instant};
 
 use crate::server::{Server, order, paid_with};
 
 #[tokio::test]
-async fn a_good_card_is_charged_once_and_the_answer_describes_the_charge() {
+async fn good_card_is_charged_once_and_the_response_describes_it() {
     let server = Server::start().await;
-    let answer = server.charge("k-1", &order("o-1")).await;
-    assert_eq!(answer.status, 201);
-    assert!(!answer.replayed);
-    let charge = answer.json();
+    let response = server.charge("k-1", &order("o-1")).await;
+    assert_eq!(response.status, 201);
+    assert!(!response.replayed);
+    let charge = response.json();
     assert_eq!(charge["status"], "captured");
     assert_eq!(charge["reference"], "o-1");
     assert_eq!(charge["amount"], 5000);
@@ -21,24 +21,24 @@ async fn a_good_card_is_charged_once_and_the_answer_describes_the_charge() {
 }
 
 #[tokio::test]
-async fn bad_cards_and_unknown_methods_are_declined_with_402_and_nothing_is_charged() {
+async fn bad_cards_and_unknown_methods_are_declined_with_402() {
     let server = Server::start().await;
     for (method, code) in [
         ("pm_card_declined", "card_declined"),
         ("pm_card_insufficient_funds", "insufficient_funds"),
         ("pm_card_expired", "expired_card"),
-        ("pm_unheard_of", "invalid_payment_method"),
+        ("pm_unknown", "invalid_payment_method"),
     ] {
-        let answer = server.charge(method, &paid_with("o-1", method)).await;
-        assert_eq!(answer.status, 402, "{method}");
-        assert_eq!(answer.code(), code);
+        let response = server.charge(method, &paid_with("o-1", method)).await;
+        assert_eq!(response.status, 402, "{method}");
+        assert_eq!(response.code(), code);
     }
     assert_eq!(server.charged().await, 0);
     assert_eq!(server.stored().await, 4);
 }
 
 #[tokio::test]
-async fn a_slow_card_is_charged_late_and_its_replay_comes_at_once() {
+async fn slow_card_is_charged_late_and_replays_at_once() {
     let slow = Duration::from_millis(1_500);
     let server = Server::start_with(&["--psp-slow-ms", "1500"]).await;
     let body = paid_with("o-1", "pm_card_slow");
@@ -53,7 +53,7 @@ async fn a_slow_card_is_charged_late_and_its_replay_comes_at_once() {
 }
 
 #[tokio::test]
-async fn two_keys_for_one_order_charge_twice_because_a_provider_cannot_know() {
+async fn two_keys_for_one_order_charge_twice() {
     let server = Server::start().await;
     for key in ["k-1", "k-2"] {
         assert_eq!(server.charge(key, &order("o-1")).await.status, 201);
@@ -62,7 +62,7 @@ async fn two_keys_for_one_order_charge_twice_because_a_provider_cannot_know() {
 }
 
 #[tokio::test]
-async fn a_charge_in_another_currency_keeps_it() {
+async fn charge_keeps_its_currency() {
     let server = Server::start().await;
     let mut body = order("o-1");
     body["currency"] = "JPY".into();

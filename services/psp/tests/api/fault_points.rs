@@ -1,4 +1,4 @@
-//! Every action at every point: what the caller sees, and what the books say.
+//! Every action at every point: what the caller sees, and what the books contain.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use crate::server::{Server, eventually, order};
 
-/// Each point, and how many charges are in the books when a fault there ended the request.
+/// Each point, and the number of charges in the books after a fault there ended the request.
 const POINTS: [(&str, i64); 3] = [
     ("before_charge", 0),
     ("during_charge", 0),
@@ -16,13 +16,13 @@ const POINTS: [(&str, i64); 3] = [
 ];
 
 #[tokio::test]
-async fn an_error_ends_the_request_where_it_strikes_and_the_retry_charges_at_most_once() {
+async fn after_an_error_the_retry_charges_at_most_once() {
     for (point, charged) in POINTS {
         for status in [500, 503, 409, 429] {
             let server = Server::start().await;
             let fault = json!({"point": point, "action": "error", "status": status, "times": 1,
                                "retry_after_seconds": 7});
-            server.add_fault(fault).await;
+            server.arm(fault).await;
             let hit = server.charge("k", &order("o-1")).await;
             assert_eq!(hit.status, status, "{point}");
             assert_eq!(hit.retry_after.as_deref(), Some("7"), "{point} {status}");
@@ -39,11 +39,11 @@ async fn an_error_ends_the_request_where_it_strikes_and_the_retry_charges_at_mos
 }
 
 #[tokio::test]
-async fn a_drop_closes_the_connection_without_a_status() {
+async fn drop_closes_the_connection_without_a_status() {
     for (point, charged) in POINTS {
         let server = Server::start().await;
         server
-            .add_fault(json!({"point": point, "action": "drop", "times": 1}))
+            .arm(json!({"point": point, "action": "drop", "times": 1}))
             .await;
         let error = server.try_charge("k", &order("o-1")).await.unwrap_err();
         assert!(error.is_request() && error.status().is_none(), "{error:?}");
@@ -60,10 +60,10 @@ async fn a_drop_closes_the_connection_without_a_status() {
 }
 
 #[tokio::test]
-async fn a_drop_sends_not_a_single_byte() {
+async fn drop_sends_no_byte() {
     let server = Server::start().await;
     server
-        .add_fault(json!({"point": "after_charge", "action": "drop", "times": 1}))
+        .arm(json!({"point": "after_charge", "action": "drop", "times": 1}))
         .await;
     let body = order("o-1").to_string();
     let mut stream = TcpStream::connect(("127.0.0.1", server.port))
@@ -79,23 +79,23 @@ async fn a_drop_sends_not_a_single_byte() {
         .unwrap();
     let mut received = Vec::new();
     let end = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut received));
-    // End of file or a reset: both are a closed connection, and neither is an answer.
+    // End of file or a reset: both are a closed connection, and neither is a response.
     let _ = end.await.expect("the connection stayed open");
     assert_eq!(String::from_utf8_lossy(&received), "");
 }
 
 #[tokio::test]
-async fn a_delay_answers_late_and_charges_before_or_after_the_wait() {
+async fn delay_charges_before_or_after_the_wait() {
     let delay = Duration::from_millis(1_500);
     for (point, charged) in POINTS {
         let server = Server::start().await;
         let fault = json!({"point": point, "action": "delay", "delay_ms": 1500, "times": 1});
-        server.add_fault(fault).await;
+        server.arm(fault).await;
         let body = order("o-1");
         let started = Instant::now();
-        let (answer, ()) = tokio::join!(server.charge("k", &body), async {
-            eventually("the fault strikes", async || server.fired().await == [1]).await;
-            eventually("the books agree", async || {
+        let (response, ()) = tokio::join!(server.charge("k", &body), async {
+            eventually("the fault applies", async || server.fired().await == [1]).await;
+            eventually("the books show it", async || {
                 server.charged().await == charged
             })
             .await;
@@ -103,7 +103,7 @@ async fn a_delay_answers_late_and_charges_before_or_after_the_wait() {
         });
         assert!(started.elapsed() >= delay, "{point}");
         assert_eq!(
-            (answer.status.as_u16(), answer.replayed),
+            (response.status.as_u16(), response.replayed),
             (201, false),
             "{point}"
         );
@@ -112,20 +112,20 @@ async fn a_delay_answers_late_and_charges_before_or_after_the_wait() {
 }
 
 #[tokio::test]
-async fn a_hang_never_answers_and_a_retry_with_the_same_key_charges_at_most_once() {
+async fn after_a_hang_the_retry_charges_at_most_once() {
     for (point, charged) in POINTS {
         let server = Server::start().await;
         server
-            .add_fault(json!({"point": point, "action": "hang", "times": 1}))
+            .arm(json!({"point": point, "action": "hang", "times": 1}))
             .await;
         let body = order("o-1");
         server.abandon("k", &body).await;
-        eventually("the books agree", async || {
+        eventually("the books show it", async || {
             server.charged().await == charged
         })
         .await;
-        // The caller has gone, so the key is released, if it was held.
-        eventually("the retry is answered", async || {
+        // The caller has hung up, so the key is released, if it was claimed.
+        eventually("the retry is charged", async || {
             server.charge("k", &body).await.status == 201
         })
         .await;
@@ -134,7 +134,7 @@ async fn a_hang_never_answers_and_a_retry_with_the_same_key_charges_at_most_once
 }
 
 #[tokio::test]
-async fn only_during_the_charge_is_the_key_in_flight() {
+async fn key_is_in_flight_only_during_the_charge() {
     for (point, expected) in [
         ("before_charge", 201),
         ("during_charge", 409),
@@ -142,16 +142,19 @@ async fn only_during_the_charge_is_the_key_in_flight() {
     ] {
         let server = Server::start().await;
         server
-            .add_fault(json!({"point": point, "action": "hang", "times": 1}))
+            .arm(json!({"point": point, "action": "hang", "times": 1}))
             .await;
         let body = order("o-1");
         let hanging = server.charge("k", &body);
         let second = async {
-            eventually("the fault strikes", async || server.fired().await == [1]).await;
+            eventually("the fault applies", async || server.fired().await == [1]).await;
             if point == "after_charge" {
-                eventually("it is committed", async || server.stored().await == 1).await;
+                eventually("the charge is committed", async || {
+                    server.stored().await == 1
+                })
+                .await;
             }
-            // The claim is dropped just after the commit, so a 409 may come once more before that.
+            // The claim is dropped just after the commit, so another 409 may come before that.
             if expected == 201 {
                 eventually("the key is free", async || {
                     server.charge("k", &body).await.status == 201
@@ -162,18 +165,18 @@ async fn only_during_the_charge_is_the_key_in_flight() {
             }
         };
         tokio::select! {
-            answer = hanging => panic!("a hang was answered: {answer:?}"),
+            response = hanging => panic!("a hang got a response: {response:?}"),
             () = second => {}
         }
     }
 }
 
 #[tokio::test]
-async fn replays_pass_by_a_fault_that_strikes_during_a_charge() {
+async fn replays_do_not_meet_a_fault_during_a_charge() {
     let server = Server::start().await;
     server.charge("k", &order("o-1")).await;
     server
-        .add_fault(json!({"point": "during_charge", "action": "error"}))
+        .arm(json!({"point": "during_charge", "action": "error"}))
         .await;
     assert!(server.charge("k", &order("o-1")).await.replayed);
     assert_eq!(server.fired().await, [0]);

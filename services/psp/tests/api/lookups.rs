@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::server::{Server, giving_back, order, paid_with};
+use crate::server::{Server, order, paid_with, refund_of};
 
 fn ids(list: &Value) -> Vec<&str> {
     let data = list["data"].as_array().unwrap();
@@ -14,7 +14,7 @@ fn ids(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_charge_is_found_by_key_by_reference_and_by_id_as_it_was_answered() {
+async fn charge_is_found_by_key_reference_and_id() {
     let server = Server::start().await;
     let charge = server.charge("k-1", &order("o-1")).await.json();
     server.charge("k-2", &order("o-2")).await;
@@ -27,7 +27,7 @@ async fn a_charge_is_found_by_key_by_reference_and_by_id_as_it_was_answered() {
 }
 
 #[tokio::test]
-async fn an_empty_list_says_that_no_such_charge_exists() {
+async fn empty_list_means_that_no_such_charge_exists() {
     let server = Server::start().await;
     server
         .charge("k-1", &paid_with("o-1", "pm_card_declined"))
@@ -39,7 +39,7 @@ async fn an_empty_list_says_that_no_such_charge_exists() {
 }
 
 #[tokio::test]
-async fn the_ledger_lists_every_charge_once_page_by_page() {
+async fn ledger_lists_every_charge_once_page_by_page() {
     let server = Server::start().await;
     for n in 0..5 {
         server
@@ -63,7 +63,7 @@ async fn the_ledger_lists_every_charge_once_page_by_page() {
 }
 
 #[tokio::test]
-async fn the_ledger_shows_with_each_charge_what_was_given_back_of_it() {
+async fn ledger_lists_refunds_with_their_charge() {
     let server = Server::start().await;
     let mut charges = Vec::new();
     for n in 0..3 {
@@ -72,7 +72,7 @@ async fn the_ledger_shows_with_each_charge_what_was_given_back_of_it() {
     }
     let mut refunds = Vec::new();
     for (key, n) in [("back-1", 1), ("back-2", 1), ("back-3", 2)] {
-        let refund = server.refund(key, &giving_back(&charges[n])).await.json();
+        let refund = server.refund(key, &refund_of(&charges[n])).await.json();
         let [id, amount, at] = ["id", "amount", "created_at"].map(|field| &refund[field]);
         refunds.push(json!({"id": id, "idempotency_key": key, "amount": amount, "created_at": at}));
     }
@@ -83,12 +83,12 @@ async fn the_ledger_shows_with_each_charge_what_was_given_back_of_it() {
 }
 
 #[tokio::test]
-async fn a_refund_is_found_by_key_by_reference_and_by_charge_as_it_was_answered() {
+async fn refund_is_found_by_key_reference_and_charge() {
     let server = Server::start().await;
     let charge = server.charge("k-1", &order("o-1")).await.json();
     let other = server.charge("k-2", &order("o-2")).await.json();
-    let refund = server.refund("back-1", &giving_back(&charge)).await.json();
-    server.refund("back-2", &giving_back(&other)).await;
+    let refund = server.refund("back-1", &refund_of(&charge)).await.json();
+    server.refund("back-2", &refund_of(&other)).await;
     let id = charge["id"].as_str().unwrap();
     for query in ["key=back-1", "reference=o-1", &format!("charge_id={id}")] {
         let list = server.get(&format!("/v1/refunds?{query}")).await;
@@ -102,7 +102,7 @@ async fn a_refund_is_found_by_key_by_reference_and_by_charge_as_it_was_answered(
 }
 
 #[tokio::test]
-async fn lookups_that_name_nothing_or_too_much_are_refused() {
+async fn invalid_lookups_are_400_and_unknown_ids_404() {
     let server = Server::start().await;
     for path in [
         "/v1/charges",
@@ -119,15 +119,15 @@ async fn lookups_that_name_nothing_or_too_much_are_refused() {
         );
     }
     for id in [Uuid::new_v4().to_string(), "nonsense".to_owned()] {
-        let answer = server
+        let response = server
             .call(Method::GET, &format!("/v1/charges/{id}"), None)
             .await;
-        assert_eq!(answer.status, 404, "{id}");
+        assert_eq!(response.status, 404, "{id}");
     }
 }
 
 #[tokio::test]
-async fn health_and_readiness_answer() {
+async fn health_readiness_and_metrics_respond() {
     let server = Server::start().await;
     for path in ["/healthz", "/readyz", "/metrics"] {
         assert_eq!(

@@ -1,22 +1,23 @@
-//! The mock provider over real HTTP, with a real database of its own per test.
+//! The mock provider over real HTTP, with a database per test.
 
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, also outside of its own function"
+    reason = "a test fails by panicking, also in a helper function"
 )]
 
-mod answer;
+mod api_response;
+mod arming_faults;
 mod bad_input;
 mod cancel_races;
 mod cancellations;
 mod charges;
-mod fault_board;
 mod fault_points;
-mod hang_up;
+mod hang_ups;
 mod lookups;
 mod refund_faults;
 mod refunds;
 mod replays;
 mod server;
+mod statuses;
 mod stored_5xx;

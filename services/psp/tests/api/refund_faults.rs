@@ -1,22 +1,22 @@
-//! Faults at every point of a refund, and what a retry with the same key finds.
+//! Faults at every point of a refund, and the retry with the same key.
 
 use serde_json::{Value, json};
 
-use crate::server::{Server, eventually, giving_back, order};
+use crate::server::{Server, eventually, order, refund_of};
 
-/// Each point, and how many refunds are in the books when a fault there ended the request.
+/// Each point, and the number of refunds in the books after a fault there ended the request.
 const POINTS: [(&str, i64); 3] = [
     ("before_refund", 0),
     ("during_refund", 0),
     ("after_refund", 1),
 ];
 
-/// A provider with one charge and one fault, and the request to give the charge back.
-async fn struck(flags: &[&str], fault: Value) -> (Server, Value) {
+/// A provider with one charge and one armed fault, and the request to refund the charge.
+async fn with_fault(flags: &[&str], fault: Value) -> (Server, Value) {
     let server = Server::start_with(flags).await;
     let charge = server.charge("pay", &order("o-1")).await.json();
-    server.add_fault(fault).await;
-    (server, giving_back(&charge))
+    server.arm(fault).await;
+    (server, refund_of(&charge))
 }
 
 async fn assert_retry_refunds_once(server: &Server, body: &Value, refunded: i64) {
@@ -29,10 +29,10 @@ async fn assert_retry_refunds_once(server: &Server, body: &Value, refunded: i64)
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_replayed_and_a_lost_request_is_carried_out() {
+async fn after_a_drop_the_retry_refunds_at_most_once() {
     for (point, refunded) in POINTS {
         let fault = json!({"point": point, "action": "drop", "times": 1, "reference": "o-1"});
-        let (server, body) = struck(&[], fault).await;
+        let (server, body) = with_fault(&[], fault).await;
         let error = server.try_refund("back", &body).await.unwrap_err();
         assert!(error.is_request() && error.status().is_none(), "{error:?}");
         assert_eq!(server.refunded().await, refunded, "{point}");
@@ -41,12 +41,12 @@ async fn a_lost_answer_is_replayed_and_a_lost_request_is_carried_out() {
 }
 
 #[tokio::test]
-async fn an_error_ends_the_refund_where_it_strikes_and_the_retry_refunds_at_most_once() {
+async fn after_an_error_the_retry_refunds_at_most_once() {
     for (point, refunded) in POINTS {
         for status in [500, 409, 429] {
             let fault = json!({"point": point, "action": "error", "status": status, "times": 1,
                                "retry_after_seconds": 7});
-            let (server, body) = struck(&[], fault).await;
+            let (server, body) = with_fault(&[], fault).await;
             let hit = server.refund("back", &body).await;
             assert_eq!(hit.status, status, "{point}");
             assert_eq!(hit.retry_after.as_deref(), Some("7"), "{point} {status}");
@@ -57,10 +57,10 @@ async fn an_error_ends_the_refund_where_it_strikes_and_the_retry_refunds_at_most
 }
 
 #[tokio::test]
-async fn a_stored_5xx_replays_whether_or_not_the_refund_was_made() {
+async fn stored_5xx_replays_whether_or_not_the_refund_was_made() {
     for (point, refunded) in POINTS {
         let fault = json!({"point": point, "action": "error", "status": 503, "times": 1});
-        let (server, body) = struck(&["--psp-replay-5xx", "stored"], fault).await;
+        let (server, body) = with_fault(&["--psp-replay-5xx", "stored"], fault).await;
         assert_eq!(server.refund("back", &body).await.status, 503);
         for _ in 0..2 {
             let again = server.refund("back", &body).await;
@@ -68,20 +68,20 @@ async fn a_stored_5xx_replays_whether_or_not_the_refund_was_made() {
             assert_eq!(seen, (503, true), "{point}");
         }
         assert_eq!(server.refunded().await, refunded, "{point}");
-        // The books tell the truth that the answer hides.
+        // The books show what the response does not.
         let found = server.get("/v1/refunds?key=back").await;
         assert_eq!(found["data"].as_array().unwrap().len() as i64, refunded);
     }
 }
 
 #[tokio::test]
-async fn a_refund_in_flight_is_refused_with_409_and_nothing_is_said_about_it() {
+async fn refund_in_flight_is_409_also_for_lookups() {
     let fault = json!({"point": "during_refund", "action": "hang", "times": 1});
-    let (server, body) = struck(&[], fault).await;
+    let (server, body) = with_fault(&[], fault).await;
     tokio::select! {
-        answer = server.try_refund("back", &body) => panic!("a hang was answered: {answer:?}"),
+        response = server.try_refund("back", &body) => panic!("a hang got a response: {response:?}"),
         () = async {
-            eventually("the fault strikes", async || server.fired().await == [1]).await;
+            eventually("the fault applies", async || server.fired().await == [1]).await;
             let second = server.refund("back", &body).await;
             assert_eq!(second.status, 409);
             assert_eq!(second.code(), "idempotency_key_in_flight");
@@ -100,12 +100,12 @@ async fn a_refund_in_flight_is_refused_with_409_and_nothing_is_said_about_it() {
 }
 
 #[tokio::test]
-async fn a_refund_whose_caller_hung_up_is_made_once_and_replays() {
+async fn refund_is_made_once_although_its_caller_hung_up() {
     let fault = json!({"point": "during_refund", "action": "delay", "delay_ms": 1500, "times": 1});
-    let (server, body) = struck(&[], fault).await;
+    let (server, body) = with_fault(&[], fault).await;
     tokio::select! {
-        answer = server.try_refund("back", &body) => panic!("answered too soon: {answer:?}"),
-        () = eventually("the fault strikes", async || server.fired().await == [1]) => {}
+        response = server.try_refund("back", &body) => panic!("response came too early: {response:?}"),
+        () = eventually("the fault applies", async || server.fired().await == [1]) => {}
     }
     eventually("the refund is made without its caller", async || {
         server.refunded().await == 1
@@ -119,11 +119,11 @@ async fn a_refund_whose_caller_hung_up_is_made_once_and_replays() {
 }
 
 #[tokio::test]
-async fn faults_of_charges_and_refunds_pass_each_other_by() {
+async fn refund_faults_do_not_affect_charges_or_cancellations() {
     let server = Server::start().await;
     for point in ["before_refund", "during_refund", "after_refund"] {
         let fault = json!({"point": point, "action": "error"});
-        server.add_fault(fault).await;
+        server.arm(fault).await;
     }
     let charge = server.charge("pay", &order("o-1")).await;
     assert_eq!(charge.status, 201);

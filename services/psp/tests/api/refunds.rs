@@ -1,22 +1,22 @@
-//! Giving charges back.
+//! Refunding charges.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::server::{Server, giving_back, order};
+use crate::server::{Server, order, refund_of};
 
 async fn charged(server: &Server) -> Value {
     server.charge("pay", &order("o-1")).await.json()
 }
 
 #[tokio::test]
-async fn a_charge_is_given_back_once_and_the_answer_describes_the_refund() {
+async fn charge_is_refunded_once_and_the_response_describes_it() {
     let server = Server::start().await;
     let charge = charged(&server).await;
-    let answer = server.refund("back", &giving_back(&charge)).await;
-    assert_eq!((answer.status.as_u16(), answer.replayed), (201, false));
-    let refund = answer.json();
+    let response = server.refund("back", &refund_of(&charge)).await;
+    assert_eq!((response.status.as_u16(), response.replayed), (201, false));
+    let refund = response.json();
     assert_eq!(refund["status"], "refunded");
     assert_eq!(refund["charge_id"], charge["id"]);
     assert_eq!(refund["reference"], "o-1");
@@ -28,9 +28,9 @@ async fn a_charge_is_given_back_once_and_the_answer_describes_the_refund() {
 }
 
 #[tokio::test]
-async fn the_same_key_replays_status_and_body_and_refunds_no_second_time() {
+async fn same_key_replays_and_refunds_once() {
     let server = Server::start().await;
-    let body = giving_back(&charged(&server).await);
+    let body = refund_of(&charged(&server).await);
     let first = server.refund("back", &body).await;
     for _ in 0..3 {
         let again = server.refund("back", &body).await;
@@ -41,9 +41,9 @@ async fn the_same_key_replays_status_and_body_and_refunds_no_second_time() {
 }
 
 #[tokio::test]
-async fn the_same_key_with_another_request_is_refused_and_changes_nothing() {
+async fn same_key_with_another_request_is_422_and_refunds_nothing() {
     let server = Server::start().await;
-    let body = giving_back(&charged(&server).await);
+    let body = refund_of(&charged(&server).await);
     let first = server.refund("back", &body).await;
     for (field, value) in [
         ("amount", json!(4999)),
@@ -53,8 +53,8 @@ async fn the_same_key_with_another_request_is_refused_and_changes_nothing() {
     ] {
         let mut other = body.clone();
         other[field] = value;
-        let refused = server.refund("back", &other).await;
-        let seen = (refused.status.as_u16(), refused.code());
+        let reused = server.refund("back", &other).await;
+        let seen = (reused.status.as_u16(), reused.code());
         assert_eq!(seen, (422, "idempotency_key_reused".to_owned()), "{field}");
     }
     assert_eq!(server.refund("back", &body).await.text, first.text);
@@ -62,9 +62,9 @@ async fn the_same_key_with_another_request_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_of_a_charge_is_no_key_for_a_refund_nor_the_other_way_round() {
+async fn charges_and_refunds_cannot_share_a_key() {
     let server = Server::start().await;
-    let body = giving_back(&charged(&server).await);
+    let body = refund_of(&charged(&server).await);
     let refund = server.refund("pay", &body).await;
     assert_eq!(refund.code(), "idempotency_key_reused");
     assert_eq!(server.refund("back", &body).await.status, 201);
@@ -74,9 +74,9 @@ async fn a_key_of_a_charge_is_no_key_for_a_refund_nor_the_other_way_round() {
 }
 
 #[tokio::test]
-async fn two_keys_give_one_charge_back_twice_because_the_mistake_must_show() {
+async fn two_keys_refund_one_charge_twice() {
     let server = Server::start().await;
-    let body = giving_back(&charged(&server).await);
+    let body = refund_of(&charged(&server).await);
     for key in ["back-1", "back-2"] {
         assert_eq!(server.refund(key, &body).await.status, 201);
     }
@@ -84,32 +84,35 @@ async fn two_keys_give_one_charge_back_twice_because_the_mistake_must_show() {
 }
 
 #[tokio::test]
-async fn fifty_duplicates_at_once_refund_once() {
+async fn fifty_parallel_duplicates_refund_once() {
     let server = Server::start().await;
-    let body = giving_back(&charged(&server).await);
-    let answers = join_all((0..50).map(|_| server.refund("back", &body))).await;
-    let fresh = answers
+    let body = refund_of(&charged(&server).await);
+    let responses = join_all((0..50).map(|_| server.refund("back", &body))).await;
+    let fresh = responses
         .iter()
-        .filter(|answer| answer.status == 201 && !answer.replayed);
+        .filter(|response| response.status == 201 && !response.replayed);
     assert_eq!(fresh.count(), 1);
-    for answer in &answers {
-        assert!(answer.status == 201 || answer.status == 409, "{answer:?}");
+    for response in &responses {
+        assert!(
+            response.status == 201 || response.status == 409,
+            "{response:?}"
+        );
     }
     assert_eq!(server.refunded().await, 1);
 }
 
 #[tokio::test]
-async fn a_part_of_a_charge_can_be_given_back() {
+async fn part_of_a_charge_can_be_refunded() {
     let server = Server::start().await;
-    let mut body = giving_back(&charged(&server).await);
+    let mut body = refund_of(&charged(&server).await);
     body["amount"] = 1.into();
     assert_eq!(server.refund("back", &body).await.json()["amount"], 1);
 }
 
 #[tokio::test]
-async fn an_unknown_charge_and_one_too_small_are_refused_and_leave_the_key_free() {
+async fn failed_checks_against_the_charge_leave_the_key_free() {
     let server = Server::start().await;
-    let body = giving_back(&charged(&server).await);
+    let body = refund_of(&charged(&server).await);
     let with = |field: &str, value: Value| {
         let mut body = body.clone();
         body[field] = value;
@@ -130,9 +133,9 @@ async fn an_unknown_charge_and_one_too_small_are_refused_and_leave_the_key_free(
 }
 
 #[tokio::test]
-async fn what_is_no_refund_is_refused_and_nothing_is_stored() {
+async fn invalid_refund_is_422_and_stores_nothing() {
     let server = Server::start().await;
-    let body = giving_back(&charged(&server).await);
+    let body = refund_of(&charged(&server).await);
     for (field, value) in [
         ("amount", json!(0)),
         ("amount", json!(-1)),
@@ -143,9 +146,9 @@ async fn what_is_no_refund_is_refused_and_nothing_is_stored() {
     ] {
         let mut body = body.clone();
         body[field] = value.clone();
-        let answer = server.refund("back", &body).await;
-        assert_eq!(answer.status, 422, "{field}: {value}");
-        assert_eq!(answer.code(), "invalid_request");
+        let response = server.refund("back", &body).await;
+        assert_eq!(response.status, 422, "{field}: {value}");
+        assert_eq!(response.code(), "invalid_request");
     }
     assert_eq!(server.refund("two words", &body).await.status, 400);
     assert_eq!((server.refunded().await, server.stored().await), (0, 1));

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::server::{Server, eventually, order, paid_with};
 
 #[tokio::test]
-async fn the_same_key_replays_status_and_body_and_charges_no_second_time() {
+async fn same_key_replays_and_charges_once() {
     let server = Server::start().await;
     let first = server.charge("k", &order("o-1")).await;
     for _ in 0..3 {
@@ -18,7 +18,7 @@ async fn the_same_key_replays_status_and_body_and_charges_no_second_time() {
 }
 
 #[tokio::test]
-async fn a_decline_is_an_answer_too_and_replays() {
+async fn decline_replays() {
     let server = Server::start().await;
     let body = paid_with("o-1", "pm_card_expired");
     let first = server.charge("k", &body).await;
@@ -28,12 +28,12 @@ async fn a_decline_is_an_answer_too_and_replays() {
 }
 
 #[tokio::test]
-async fn the_same_key_with_another_request_is_refused_and_changes_nothing() {
+async fn same_key_with_another_request_is_422_and_charges_nothing() {
     let server = Server::start().await;
     let first = server.charge("k", &order("o-1")).await;
-    let mut dearer = order("o-1");
-    dearer["amount"] = 5001.into();
-    let other = server.charge("k", &dearer).await;
+    let mut larger = order("o-1");
+    larger["amount"] = 5001.into();
+    let other = server.charge("k", &larger).await;
     assert_eq!(
         (other.status.as_u16(), other.code().as_str()),
         (422, "idempotency_key_reused")
@@ -44,10 +44,10 @@ async fn the_same_key_with_another_request_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_in_flight_is_refused_with_409_and_released_afterwards() {
+async fn key_in_flight_is_409_and_released_afterwards() {
     let server = Server::start().await;
     let fault = json!({"point": "during_charge", "action": "delay", "delay_ms": 2000, "times": 1});
-    server.add_fault(fault).await;
+    server.arm(fault).await;
     let body = order("o-1");
     let (first, second) = tokio::join!(server.charge("k", &body), async {
         eventually("the first is in flight", async || {
@@ -66,7 +66,7 @@ async fn a_key_in_flight_is_refused_with_409_and_released_afterwards() {
 }
 
 #[tokio::test]
-async fn a_key_past_its_window_is_as_new_and_charges_again() {
+async fn key_charges_again_after_its_window() {
     let server = Server::start_with(&["--psp-key-window-seconds", "3"]).await;
     let first = server.charge("k", &order("o-1")).await.json();
     assert!(server.charge("k", &order("o-1")).await.replayed);
@@ -81,32 +81,35 @@ async fn a_key_past_its_window_is_as_new_and_charges_again() {
 }
 
 #[tokio::test]
-async fn fifty_duplicates_at_once_charge_once() {
+async fn fifty_parallel_duplicates_charge_once() {
     let server = Server::start().await;
     let body = order("o-1");
-    let answers = join_all((0..50).map(|_| server.charge("k", &body))).await;
-    let fresh = answers
+    let responses = join_all((0..50).map(|_| server.charge("k", &body))).await;
+    let fresh = responses
         .iter()
-        .filter(|answer| answer.status == 201 && !answer.replayed);
+        .filter(|response| response.status == 201 && !response.replayed);
     assert_eq!(fresh.count(), 1);
-    for answer in &answers {
-        assert!(answer.status == 201 || answer.status == 409, "{answer:?}");
+    for response in &responses {
+        assert!(
+            response.status == 201 || response.status == 409,
+            "{response:?}"
+        );
     }
     assert_eq!(server.charged().await, 1);
 }
 
 #[tokio::test]
-async fn three_hundred_different_keys_at_once_are_each_charged_once() {
+async fn three_hundred_parallel_keys_are_each_charged_once() {
     let server = Server::start().await;
     let charge = async |n: u32| {
         server
             .charge(&format!("k-{n}"), &order(&format!("o-{n}")))
             .await
     };
-    let answers = join_all((0..300).map(charge)).await;
-    for (n, answer) in answers.iter().enumerate() {
-        assert_eq!(answer.status, 201);
-        assert_eq!(answer.json()["reference"], format!("o-{n}"));
+    let responses = join_all((0..300).map(charge)).await;
+    for (n, response) in responses.iter().enumerate() {
+        assert_eq!(response.status, 201);
+        assert_eq!(response.json()["reference"], format!("o-{n}"));
     }
     assert_eq!(server.charged().await, 300);
 }

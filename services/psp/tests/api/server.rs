@@ -1,4 +1,4 @@
-//! A provider on a free port with a fresh database, and a caller for it.
+//! A provider on a free port with a new database, and a client for it.
 
 use clap::Parser as _;
 use psp::config::{Command, Migration, Program};
@@ -10,7 +10,7 @@ use sqlx::postgres::{PgPool, PgPoolOptions};
 use testkit::postgres::database;
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::Answer;
+use crate::api_response::ApiResponse;
 
 pub(crate) struct Server {
     pub(crate) url: String,
@@ -26,7 +26,7 @@ impl Server {
         Self::start_with(&[]).await
     }
 
-    /// With flags as on the command line.
+    /// Starts a provider with these command-line flags.
     pub(crate) async fn start_with(flags: &[&str]) -> Self {
         let database_url = database::create_for_test("psp").await.unwrap();
         let migration = Migration {
@@ -36,7 +36,8 @@ impl Server {
         Self::on(database_url, flags).await
     }
 
-    /// Another provider over the same books, which knows nothing of what the first has in flight.
+    /// Starts another provider on the same books. It does not know the keys that the first has in
+    /// flight.
     pub(crate) async fn start_beside(&self) -> Self {
         Self::on(self.database_url.clone(), &[]).await
     }
@@ -73,72 +74,79 @@ impl Server {
         }
     }
 
-    pub(crate) async fn charge(&self, key: &str, body: &Value) -> Answer {
+    pub(crate) async fn charge(&self, key: &str, body: &Value) -> ApiResponse {
         self.try_charge(key, body).await.unwrap()
     }
 
-    pub(crate) async fn try_charge(&self, key: &str, body: &Value) -> reqwest::Result<Answer> {
+    pub(crate) async fn try_charge(&self, key: &str, body: &Value) -> reqwest::Result<ApiResponse> {
         self.try_post("/v1/charges", key, body).await
     }
 
-    pub(crate) async fn refund(&self, key: &str, body: &Value) -> Answer {
+    pub(crate) async fn refund(&self, key: &str, body: &Value) -> ApiResponse {
         self.try_refund(key, body).await.unwrap()
     }
 
-    pub(crate) async fn try_refund(&self, key: &str, body: &Value) -> reqwest::Result<Answer> {
+    pub(crate) async fn try_refund(&self, key: &str, body: &Value) -> reqwest::Result<ApiResponse> {
         self.try_post("/v1/refunds", key, body).await
     }
 
-    async fn try_post(&self, path: &str, key: &str, body: &Value) -> reqwest::Result<Answer> {
+    async fn try_post(&self, path: &str, key: &str, body: &Value) -> reqwest::Result<ApiResponse> {
         let request = self.http.post(format!("{}{path}", self.url));
         let response = request
             .header("idempotency-key", key)
             .json(body)
             .send()
             .await?;
-        Answer::read(response).await
+        ApiResponse::read(response).await
     }
 
-    /// Asks that the key shall never charge.
-    pub(crate) async fn cancel(&self, key: &str) -> Answer {
+    /// Cancels the key, so that it never charges.
+    pub(crate) async fn cancel(&self, key: &str) -> ApiResponse {
         self.try_cancel(key).await.unwrap()
     }
 
-    pub(crate) async fn try_cancel(&self, key: &str) -> reqwest::Result<Answer> {
+    pub(crate) async fn try_cancel(&self, key: &str) -> reqwest::Result<ApiResponse> {
         let request = self.http.post(format!("{}/v1/cancellations", self.url));
         let body = json!({"key": key, "reference": "o-1"});
-        Answer::read(request.json(&body).send().await?).await
+        ApiResponse::read(request.json(&body).send().await?).await
     }
 
-    /// Sends a charge, and hangs up as soon as the one fault on the board has struck it.
+    /// Sends a charge, and hangs up as soon as the one armed fault was applied to it.
     pub(crate) async fn abandon(&self, key: &str, body: &Value) {
         tokio::select! {
-            answer = self.try_charge(key, body) => panic!("answered too soon: {answer:?}"),
-            () = eventually("the fault strikes", async || self.fired().await == [1]) => {}
+            response = self.try_charge(key, body) => panic!("response came too early: {response:?}"),
+            () = eventually("the fault applies", async || self.fired().await == [1]) => {}
         }
     }
 
-    pub(crate) async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
+    pub(crate) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> ApiResponse {
         let mut request = self.http.request(method, format!("{}{path}", self.url));
         if let Some(body) = body {
             request = request.json(&body);
         }
-        Answer::read(request.send().await.unwrap()).await.unwrap()
+        ApiResponse::read(request.send().await.unwrap())
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn get(&self, path: &str) -> Value {
-        let answer = self.call(Method::GET, path, None).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        answer.json()
+        let response = self.call(Method::GET, path, None).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        response.json()
     }
 
-    pub(crate) async fn add_fault(&self, fault: Value) -> u64 {
-        let answer = self.call(Method::POST, "/admin/faults", Some(fault)).await;
-        assert_eq!(answer.status, 201, "{answer:?}");
-        answer.json()["id"].as_u64().unwrap()
+    pub(crate) async fn arm(&self, fault: Value) -> u64 {
+        let response = self.call(Method::POST, "/admin/faults", Some(fault)).await;
+        assert_eq!(response.status, 201, "{response:?}");
+        response.json()["id"].as_u64().unwrap()
     }
 
-    /// How often each fault has struck, in the order of their making.
+    /// How often each fault was applied, in the order in which they were armed.
     pub(crate) async fn fired(&self) -> Vec<u64> {
         let list = self.get("/admin/faults").await;
         let faults = list["data"].as_array().unwrap();
@@ -158,7 +166,7 @@ impl Server {
         self.count("refunds").await
     }
 
-    /// Keys that have an answer.
+    /// Keys that have a stored response.
     pub(crate) async fn stored(&self) -> i64 {
         self.count("requests").await
     }
@@ -173,7 +181,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// The database goes with the cluster that was made for the test run.
+    /// The database is removed with the cluster of the test run.
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
@@ -193,8 +201,8 @@ pub(crate) fn paid_with(reference: &str, payment_method: &str) -> Value {
     })
 }
 
-/// The request that gives all of a charge back.
-pub(crate) fn giving_back(charge: &Value) -> Value {
+/// The request that refunds a whole charge.
+pub(crate) fn refund_of(charge: &Value) -> Value {
     json!({
         "charge_id": charge["id"],
         "amount": charge["amount"],

@@ -1,4 +1,4 @@
-//! Both replay styles found in the field: a 5xx is the key's answer, or it is forgotten.
+//! Both replay styles of real providers: a 5xx is stored under its key, or it is not stored.
 
 use serde_json::json;
 
@@ -10,13 +10,13 @@ const FRESH: &[&str] = &["--psp-replay-5xx", "fresh"];
 async fn failing_once(style: &[&str], point: &str, status: u16) -> Server {
     let server = Server::start_with(style).await;
     let fault = json!({"point": point, "action": "error", "status": status, "times": 1});
-    server.add_fault(fault).await;
+    server.arm(fault).await;
     assert_eq!(server.charge("k", &order("o-1")).await.status, status);
     server
 }
 
 #[tokio::test]
-async fn a_stored_5xx_replays_whether_or_not_the_charge_was_made() {
+async fn stored_5xx_replays_whether_or_not_the_charge_was_made() {
     for (point, charged) in [
         ("before_charge", 0),
         ("during_charge", 0),
@@ -36,7 +36,7 @@ async fn a_stored_5xx_replays_whether_or_not_the_charge_was_made() {
             (charged, 1),
             "{point}"
         );
-        // The books tell the truth that the answer hides.
+        // The books show what the response does not.
         let found = server.get("/v1/charges?key=k").await;
         assert_eq!(
             found["data"].as_array().unwrap().len() as i64,
@@ -47,7 +47,7 @@ async fn a_stored_5xx_replays_whether_or_not_the_charge_was_made() {
 }
 
 #[tokio::test]
-async fn a_fresh_5xx_is_forgotten_and_the_retry_gets_the_charge() {
+async fn fresh_5xx_is_not_stored_and_the_retry_gets_the_charge() {
     for (point, charged) in [
         ("before_charge", 0),
         ("during_charge", 0),
@@ -70,7 +70,7 @@ async fn a_fresh_5xx_is_forgotten_and_the_retry_gets_the_charge() {
 }
 
 #[tokio::test]
-async fn too_early_and_too_many_are_never_stored_in_either_style() {
+async fn errors_that_ask_for_a_retry_are_never_stored() {
     for status in [409, 429] {
         for (point, charged) in [("before_charge", 0), ("after_charge", 1)] {
             let server = failing_once(STORED, point, status).await;
@@ -86,7 +86,7 @@ async fn too_early_and_too_many_are_never_stored_in_either_style() {
 }
 
 #[tokio::test]
-async fn a_stored_5xx_also_refuses_the_key_to_another_request() {
+async fn stored_5xx_keeps_its_key_from_another_request() {
     let server = failing_once(STORED, "before_charge", 500).await;
     assert_eq!(
         server.charge("k", &order("o-2")).await.code(),

@@ -1,4 +1,4 @@
-//! The mail itself. The same row makes the same bytes, also a year later: a repeat can be recognised.
+//! The mail. The same row always makes the same bytes, so that a repeat can be recognised.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -13,10 +13,10 @@ use uuid::Uuid;
 
 /// Finds the mail in our logs and traces.
 const CORRELATION_ID: HeaderName = HeaderName::new_from_ascii_str("X-Correlation-Id");
-/// Nobody should answer a receipt with an out-of-office note (RFC 3834).
+/// Stops automatic responses such as out-of-office notes (RFC 3834).
 const AUTO_SUBMITTED: HeaderName = HeaderName::new_from_ascii_str("Auto-Submitted");
 
-/// What a receipt tells.
+/// The content of a receipt.
 #[derive(Clone, Debug)]
 pub struct Receipt {
     pub event_id: Uuid,
@@ -30,7 +30,7 @@ pub struct Receipt {
 
 impl Receipt {
     pub fn mail(&self, from: &Mailbox) -> anyhow::Result<Message> {
-        let to = self.recipient.parse().context("the recipient")?;
+        let to = self.recipient.parse().context("parsing the recipient")?;
         Message::builder()
             .message_id(Some(self.message_id(from)))
             .date(SystemTime::from(self.created_at))
@@ -47,10 +47,10 @@ impl Receipt {
             ))
             .header(ContentType::TEXT_PLAIN)
             .body(self.text())
-            .context("putting the mail together")
+            .context("composing the mail")
     }
 
-    /// Made of the event's id, so a repeat has the same one: mail servers and clients that look at
+    /// Derived from the event id, so a repeat has the same one. Mail servers and clients that compare
     /// it show one mail where two arrived.
     fn message_id(&self, from: &Mailbox) -> String {
         format!("<{}@{}>", self.event_id, from.email.domain())
@@ -69,7 +69,7 @@ impl Receipt {
     }
 }
 
-/// A header value that is a header value, whoever wrote it.
+/// Keeps only characters that are safe in a header value. Clients choose the correlation id.
 fn visible(text: &str) -> String {
     text.chars()
         .filter(char::is_ascii_graphic)
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_names_the_order_the_money_and_the_goods() {
+    fn mail_names_order_amount_and_lines() {
         let expected = "\
             Message-ID: <00000000-0000-0000-0000-000000000001@shop.example>\r\n\
             Date: Thu, 01 Jan 1970 00:00:00 +0000\r\n\
@@ -129,12 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_is_the_same_to_the_last_byte() {
+    fn repeat_has_the_same_bytes() {
         assert_eq!(text_of(&receipt()), text_of(&receipt()));
     }
 
     #[test]
-    fn what_strangers_write_makes_no_header_and_no_line_of_its_own() {
+    fn hostile_text_adds_no_header_and_no_line() {
         let mut hostile = receipt();
         hostile.correlation_id = "a\r\nBcc: b@evil.example".to_owned();
         hostile.lines[0].sku = "SKU\r\n.\r\nMAIL FROM:<>".to_owned();
@@ -144,9 +144,9 @@ mod tests {
         assert!(text.contains("2 x SKU  .  MAIL FROM:<>\r\n"), "{text}");
     }
 
-    /// The dialogue asks the server for nothing beyond plain SMTP.
+    /// The dialogue uses no SMTP extension, so the mail must be 7-bit.
     #[test]
-    fn every_mail_is_plain_ascii_on_the_wire() {
+    fn every_mail_is_sent_as_plain_ascii() {
         let mut foreign = receipt();
         foreign.lines[0].sku = "Größe 38, 靴".repeat(100);
         let text = text_of(&foreign);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recipient_that_is_no_address_is_an_error() {
+    fn invalid_recipient_is_an_error() {
         let mut bad = receipt();
         bad.recipient = "a@b\r\nBcc: c@d".to_owned();
         assert!(bad.mail(&"receipts@shop.example".parse().unwrap()).is_err());

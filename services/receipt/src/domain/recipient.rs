@@ -1,37 +1,37 @@
-//! Who gets a receipt.
+//! The e-mail address of a customer.
 
 use lettre::Address;
 use lettre::address::AddressError;
 
-/// What stands for the customer in the template.
+/// Stands for the customer id in the template.
 const PLACEHOLDER: &str = "{customer_id}";
-/// Who gets what has no customer that could be written to.
-const NOBODY_KNOWN: &str = "customer";
+/// The local part for a customer id that cannot be one.
+const LOCAL_PART_DEFAULT: &str = "customer";
 /// Longest local part of an address (RFC 5321).
 const LOCAL_PART_LEN_MAX: usize = 64;
 
-/// Turns customers into addresses by a template, in the place of a directory.
+/// Turns customer ids into addresses by a template, because there is no directory of customers.
 #[derive(Clone, Debug)]
 pub struct Recipients {
     template: String,
 }
 
 impl Recipients {
-    /// Fails if the template makes no address.
+    /// Fails if the template does not produce an address.
     pub fn new(template: &str) -> Result<Self, AddressError> {
         let recipients = Self {
             template: template.to_owned(),
         };
-        recipients.of(NOBODY_KNOWN).parse::<Address>()?;
+        recipients.of(LOCAL_PART_DEFAULT).parse::<Address>()?;
         Ok(recipients)
     }
 
-    /// The customer's address. The id is a stranger's text: what is not plainly a local part is not
-    /// mended, since the mended one may be another customer's.
+    /// The customer's address. The id is untrusted text. An id that is not a plain local part is not
+    /// repaired, because the repaired one may be another customer's.
     pub fn of(&self, customer_id: &str) -> String {
         let local = match is_local_part(customer_id) {
             true => customer_id,
-            false => NOBODY_KNOWN,
+            false => LOCAL_PART_DEFAULT,
         };
         self.template.replace(PLACEHOLDER, local)
     }
@@ -57,14 +57,14 @@ mod tests {
     }
 
     #[test]
-    fn a_customer_with_a_plain_id_has_an_address_of_their_own() {
+    fn plain_customer_id_becomes_the_local_part() {
         for id in ["cust-88", "ann.lee", "A_1"] {
             assert_eq!(recipients().of(id), format!("{id}@customers.example"));
         }
     }
 
     #[test]
-    fn an_id_that_is_no_local_part_never_reaches_an_address() {
+    fn unsafe_customer_id_never_reaches_an_address() {
         let long = "x".repeat(LOCAL_PART_LEN_MAX + 1);
         for id in [
             "",
@@ -85,13 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn a_template_without_a_placeholder_sends_everything_to_one_address() {
+    fn template_without_placeholder_is_one_address() {
         let one = Recipients::new("staging@example.com").unwrap();
         assert_eq!(one.of("cust-88"), "staging@example.com");
     }
 
     #[test]
-    fn a_template_that_makes_no_address_is_refused() {
+    fn template_that_makes_no_address_is_an_error() {
         for template in ["", "{customer_id}", "{customer_id}@", "a b@example.com"] {
             assert!(Recipients::new(template).is_err(), "{template:?}");
         }

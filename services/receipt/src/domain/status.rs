@@ -1,23 +1,25 @@
-//! The states of a mail, and which outcome leads where.
+//! The states of a mail, and the transitions between them.
 
-use crate::domain::Outcome;
+use crate::domain::SendOutcome;
 
-/// How many tries of one mail may have delivered it. One would leave a mail unsent for every answer
-/// that is lost; without a limit a server that always loses its answer would be flooded.
-pub const DOUBTS_MAX: i32 = 2;
+/// How many tries of one mail may have delivered it. With one, every lost response would leave a
+/// mail unsent. Without a limit, a server that always loses its response would be flooded.
+pub const TRIES_IN_DOUBT_MAX: i32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// In the log, and not known to be sent: due, leased or backing off.
+    /// Logged, and not known to be sent: due, leased or waiting for a retry.
     Pending,
     Sent,
-    /// The server will not have it, and nothing was delivered.
+    /// The server never accepts it, and nothing was delivered.
     Failed,
-    /// It may have arrived, or not, and is not sent again: for a person to look at.
+    /// It may have arrived, and it is not sent again. An operator must look at it.
     Unknown,
 }
 
 impl Status {
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Sent, Self::Failed, Self::Unknown];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -28,99 +30,120 @@ impl Status {
     }
 }
 
-/// What the log says after a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
+pub struct State {
     pub status: Status,
     /// Tries that may have delivered the mail.
-    pub doubts: i32,
+    pub tries_in_doubt: i32,
 }
 
-/// What becomes of a pending mail. `doubts` counts this very try: it was counted before the first
-/// byte went out, and only the server's word takes it back.
-pub fn next(doubts: i32, outcome: &Outcome) -> Next {
-    let others = (doubts - 1).max(0);
-    let (status, doubts) = match outcome {
-        Outcome::Accepted => (Status::Sent, doubts),
-        Outcome::NotSent { .. } => (Status::Pending, others),
-        Outcome::Refused { .. } if others == 0 => (Status::Failed, others),
-        // An earlier try may have delivered it: "failed" would be more than we know.
-        Outcome::Refused { .. } => (Status::Unknown, others),
-        Outcome::Ambiguous { .. } if doubts < DOUBTS_MAX => (Status::Pending, doubts),
-        Outcome::Ambiguous { .. } => (Status::Unknown, doubts),
+/// Returns the state after a try. A mail that is not pending stays as it is.
+///
+/// `state.tries_in_doubt` includes this try: the lease counts it before the first byte is sent, and
+/// only a response of the server takes it back. A sender that dies during its last allowed try
+/// leaves the same state as an ambiguous outcome: unknown.
+pub fn next(state: State, outcome: &SendOutcome) -> State {
+    let State {
+        status,
+        tries_in_doubt,
+    } = state;
+    let before = (tries_in_doubt - 1).max(0);
+    let (status, tries_in_doubt) = match (status, outcome) {
+        (Status::Sent | Status::Failed | Status::Unknown, _) => (status, tries_in_doubt),
+        (Status::Pending, SendOutcome::Accepted) => (Status::Sent, tries_in_doubt),
+        (Status::Pending, SendOutcome::NotSent { .. }) => (Status::Pending, before),
+        (Status::Pending, SendOutcome::PermanentFailure { .. }) if before == 0 => {
+            (Status::Failed, before)
+        }
+        // An earlier try may have delivered it, so "failed" would claim too much.
+        (Status::Pending, SendOutcome::PermanentFailure { .. }) => (Status::Unknown, before),
+        (Status::Pending, SendOutcome::Ambiguous { .. }) if tries_in_doubt < TRIES_IN_DOUBT_MAX => {
+            (Status::Pending, tries_in_doubt)
+        }
+        (Status::Pending, SendOutcome::Ambiguous { .. }) => (Status::Unknown, tries_in_doubt),
     };
-    Next { status, doubts }
+    State {
+        status,
+        tries_in_doubt,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn outcomes() -> [Outcome; 4] {
+    fn outcomes() -> [SendOutcome; 4] {
         let reason = || "a reason".to_owned();
         [
-            Outcome::Accepted,
-            Outcome::NotSent { reason: reason() },
-            Outcome::Refused { reason: reason() },
-            Outcome::Ambiguous { reason: reason() },
+            SendOutcome::Accepted,
+            SendOutcome::NotSent { reason: reason() },
+            SendOutcome::PermanentFailure { reason: reason() },
+            SendOutcome::Ambiguous { reason: reason() },
         ]
     }
 
+    fn state((status, tries_in_doubt): (Status, i32)) -> State {
+        State {
+            status,
+            tries_in_doubt,
+        }
+    }
+
     #[test]
-    fn every_outcome_of_a_first_try_and_of_one_after_a_doubt() {
+    fn every_outcome_leads_from_every_state_to_one_state() {
+        use Status::{Failed, Pending, Sent, Unknown};
+        // Columns: accepted, not sent, permanent failure, ambiguous.
         let table = [
             (
-                1,
-                [
-                    (Status::Sent, 1),
-                    (Status::Pending, 0),
-                    (Status::Failed, 0),
-                    (Status::Pending, 1),
-                ],
+                (Pending, 1),
+                [(Sent, 1), (Pending, 0), (Failed, 0), (Pending, 1)],
             ),
             (
-                2,
-                [
-                    (Status::Sent, 2),
-                    (Status::Pending, 1),
-                    (Status::Unknown, 1),
-                    (Status::Unknown, 2),
-                ],
+                (Pending, 2),
+                [(Sent, 2), (Pending, 1), (Unknown, 1), (Unknown, 2)],
             ),
+            ((Sent, 1), [(Sent, 1); 4]),
+            ((Sent, 2), [(Sent, 2); 4]),
+            ((Failed, 0), [(Failed, 0); 4]),
+            ((Unknown, 1), [(Unknown, 1); 4]),
+            ((Unknown, 2), [(Unknown, 2); 4]),
         ];
-        for (doubts, row) in table {
-            for (outcome, (status, after)) in outcomes().iter().zip(row) {
-                let expected = Next {
-                    status,
-                    doubts: after,
-                };
-                assert_eq!(next(doubts, outcome), expected, "{doubts} {outcome:?}");
+        for status in Status::ALL {
+            assert!(table.iter().any(|((from, _), _)| *from == status));
+        }
+        for (from, row) in table {
+            for (outcome, after) in outcomes().iter().zip(row) {
+                let seen = next(state(from), outcome);
+                assert_eq!(seen, state(after), "{from:?} + {outcome:?}");
             }
         }
     }
 
-    /// Whatever a server does, no more than two tries that may have delivered are ever made.
+    /// No server behaviour leads to more than two tries that may have delivered the mail.
     #[test]
     fn no_series_of_outcomes_delivers_a_mail_more_than_twice() {
         const TRIES: u32 = 6;
         for series in 0..4_u32.pow(TRIES) {
-            let (mut doubts, mut deliveries_max) = (0, 0);
+            let (mut current, mut deliveries_max) = (state((Status::Pending, 0)), 0);
             for step in 0..TRIES {
-                // As the lease does: no try without a doubt left to spend.
-                if doubts >= DOUBTS_MAX {
+                // As the lease does: no further try once the limit is reached.
+                if current.tries_in_doubt >= TRIES_IN_DOUBT_MAX {
                     break;
                 }
                 let outcome = &outcomes()[(series / 4_u32.pow(step) % 4) as usize];
-                if matches!(outcome, Outcome::Accepted | Outcome::Ambiguous { .. }) {
+                if matches!(
+                    outcome,
+                    SendOutcome::Accepted | SendOutcome::Ambiguous { .. }
+                ) {
                     deliveries_max += 1;
                 }
-                let after = next(doubts + 1, outcome);
-                doubts = after.doubts;
-                if after.status != Status::Pending {
+                current.tries_in_doubt += 1;
+                current = next(current, outcome);
+                if current.status != Status::Pending {
                     break;
                 }
             }
-            assert!(deliveries_max <= DOUBTS_MAX, "series {series}");
+            assert!(deliveries_max <= TRIES_IN_DOUBT_MAX, "series {series}");
         }
     }
 }

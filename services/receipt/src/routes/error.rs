@@ -1,4 +1,4 @@
-//! Everything that can go wrong in a request, and the one place that gives it a status.
+//! The errors of a request, and the one place that maps them to HTTP statuses.
 
 use std::time::Duration;
 
@@ -23,11 +23,11 @@ impl IntoResponse for Error {
             Self::NotFound => Problem::new(
                 StatusCode::NOT_FOUND,
                 "not_found",
-                "No payment of this order was captured, or not yet.",
+                "This order has no receipt: no payment of it was captured so far.",
             ),
             Self::Store(error) if error.is_transient() => Problem::unavailable(RETRY_AFTER),
             Self::Store(error) => {
-                tracing::error!(%error, "a receipt could not be read");
+                tracing::error!(%error, "receipt not read");
                 Problem::internal()
             }
         };

@@ -1,4 +1,4 @@
-//! `GET /admin/receipts/{order_id}`: what became of an order's receipt.
+//! `GET /admin/receipts/{order_id}`: the state of an order's receipt.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -7,17 +7,17 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::routes::Error;
-use crate::store::receipts::{self, Entry};
+use crate::store::receipts::{self, LoggedReceipt};
 
 pub(super) async fn handle(
     State(pool): State<PgPool>,
     Path(order_id): Path<String>,
-) -> Result<Json<Entry>, Error> {
-    // What is no id names nothing.
+) -> Result<Json<LoggedReceipt>, Error> {
+    // A malformed id cannot exist.
     let order_id: Uuid = order_id.parse().map_err(|_| Error::NotFound)?;
-    let entry = database::query_with_timeout(STORE_TIMEOUT, async {
+    let receipt = database::query_with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&pool).await?;
         receipts::of_order(&mut connection, order_id).await
     });
-    entry.await?.map(Json).ok_or(Error::NotFound)
+    receipt.await?.map(Json).ok_or(Error::NotFound)
 }

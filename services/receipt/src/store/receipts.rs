@@ -1,4 +1,4 @@
-//! The log of mails.
+//! The log of mails: one row per mail.
 
 use std::time::Duration;
 
@@ -8,10 +8,12 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// The only kind of mail so far; with the event's id, what a row is known by.
+use crate::domain::{State, Status};
+
+/// The only mail type so far. Event id and mail type identify a row.
 const MAIL_TYPE: &str = "receipt";
 
-/// A mail to be sent.
+/// A mail to send.
 pub struct NewReceipt {
     pub event_id: Uuid,
     pub order_id: Uuid,
@@ -24,7 +26,7 @@ pub struct NewReceipt {
     pub traceparent: Option<String>,
 }
 
-/// Logs mails to be sent; one that is there already stays as it is.
+/// Logs mails to send. A mail that is already logged stays unchanged.
 pub async fn log(connection: &mut PgConnection, new: &[NewReceipt]) -> sqlx::Result<()> {
     let event_ids: Vec<Uuid> = new.iter().map(|new| new.event_id).collect();
     let order_ids: Vec<Uuid> = new.iter().map(|new| new.order_id).collect();
@@ -57,7 +59,7 @@ pub async fn log(connection: &mut PgConnection, new: &[NewReceipt]) -> sqlx::Res
     Ok(())
 }
 
-/// A mail that this process may send until its lease runs out.
+/// A mail that this process may send until its lease expires.
 #[derive(Clone, Debug)]
 pub struct Leased {
     pub event_id: Uuid,
@@ -71,89 +73,109 @@ pub struct Leased {
     pub lines: Value,
     pub tries: i32,
     /// Tries that may have delivered it, this one included.
-    pub doubts: i32,
+    pub tries_in_doubt: i32,
     pub correlation_id: String,
     pub traceparent: Option<String>,
     pub created_at: DateTime<Utc>,
 }
 
-/// Leases mails that are due, the longest due first. The try is counted, and doubted, here: if this
-/// is the last that is ever heard of the sender, the row says that it may have sent. A mail that has
-/// been doubted `doubts_max` times is left to [`give_up`]. `skip locked`: senders side by side take
-/// different rows instead of queueing for the same one.
+impl Leased {
+    /// The state of the mail while it is leased: only a pending mail can be.
+    pub fn state(&self) -> State {
+        State {
+            status: Status::Pending,
+            tries_in_doubt: self.tries_in_doubt,
+        }
+    }
+}
+
+/// Leases due mails, the longest due first. The lease counts the try as one in doubt: if the sender
+/// dies now, the row says that it may have sent the mail. A mail with `tries_in_doubt_max` such tries
+/// is left to [`give_up`]. With `skip locked`, parallel senders take different rows instead of waiting
+/// for the same one.
+///
+/// `'pending'` is a literal here and in [`give_up`]: with a parameter, a generic plan cannot use the
+/// partial index `receipts_due`. A test ties the literal to [`Status::Pending`].
 pub async fn lease_due(
     connection: &mut PgConnection,
     token: Uuid,
     lease: Duration,
-    doubts_max: i32,
+    tries_in_doubt_max: i32,
     limit: i64,
 ) -> sqlx::Result<Vec<Leased>> {
     sqlx::query_as!(
         Leased,
         r#"with due as (
             select event_id, mail_type from receipts
-            where status = 'pending' and due_at <= now() and doubts < $4
+            where status = 'pending' and due_at <= now() and tries_in_doubt < $4
             order by due_at
             limit $3
             for update skip locked
         )
         update receipts
         set lease_token = $1, due_at = now() + make_interval(secs => $2), tries = tries + 1,
-            doubts = doubts + 1
+            tries_in_doubt = tries_in_doubt + 1
         from due
         where receipts.event_id = due.event_id and receipts.mail_type = due.mail_type
         returning receipts.event_id, receipts.mail_type, lease_token as "token!", order_id,
-                  attempt, recipient, amount, currency, lines, tries, doubts, correlation_id,
-                  traceparent, created_at"#,
+                  attempt, recipient, amount, currency, lines, tries, tries_in_doubt,
+                  correlation_id, traceparent, created_at"#,
         token,
         lease.as_secs_f64(),
         limit,
-        doubts_max
+        tries_in_doubt_max,
     )
     .fetch_all(connection)
     .await
 }
 
-/// Closes mails that have been doubted too often: the lease of their last try ran out without a
-/// word. Returns their orders.
+/// Closes mails that reached the limit of tries in doubt and whose last lease expired without a
+/// result. Returns their orders.
 pub async fn give_up(
     connection: &mut PgConnection,
-    doubts_max: i32,
+    tries_in_doubt_max: i32,
     reason: &str,
 ) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         "update receipts
-         set status = 'unknown', lease_token = null, last_error = $2, updated_at = now()
-         where status = 'pending' and due_at <= now() and doubts >= $1
+         set status = $3, lease_token = null, last_error = $2, updated_at = now()
+         where status = 'pending' and due_at <= now() and tries_in_doubt >= $1
          returning order_id",
-        doubts_max,
-        reason
+        tries_in_doubt_max,
+        reason,
+        Status::Unknown.as_str(),
     )
     .fetch_all(connection)
     .await
 }
 
-/// What a try came to.
+/// The result of a try.
 #[derive(Clone, Debug)]
 pub struct TryResult {
     pub event_id: Uuid,
     pub mail_type: String,
     pub token: Uuid,
-    pub status: &'static str,
-    pub doubts: i32,
+    /// The state of the mail after the try.
+    pub state: State,
     pub error: Option<String>,
-    /// Until the next try of a mail that stays pending.
+    /// Time until the next try if the mail stays pending.
     pub delay: Duration,
 }
 
-/// Records the results of those tries whose lease is still in force, and returns how many. A sender
-/// that overslept its lease is refused here; its try stays doubted.
+/// Records the results whose lease is still valid, and returns how many. A stale result is
+/// discarded; its try stays in doubt.
 pub async fn record(connection: &mut PgConnection, results: &[TryResult]) -> sqlx::Result<u64> {
     let event_ids: Vec<Uuid> = results.iter().map(|result| result.event_id).collect();
     let mail_types: Vec<&str> = results.iter().map(|result| &*result.mail_type).collect();
     let tokens: Vec<Uuid> = results.iter().map(|result| result.token).collect();
-    let statuses: Vec<&str> = results.iter().map(|result| result.status).collect();
-    let doubts: Vec<i32> = results.iter().map(|result| result.doubts).collect();
+    let statuses: Vec<&str> = results
+        .iter()
+        .map(|result| result.state.status.as_str())
+        .collect();
+    let tries_in_doubt: Vec<i32> = results
+        .iter()
+        .map(|result| result.state.tries_in_doubt)
+        .collect();
     let errors: Vec<Option<&str>> = results
         .iter()
         .map(|result| result.error.as_deref())
@@ -164,30 +186,32 @@ pub async fn record(connection: &mut PgConnection, results: &[TryResult]) -> sql
         .collect();
     let recorded = sqlx::query!(
         "update receipts
-         set status = result.status, doubts = result.doubts, last_error = result.error,
+         set status = result.status, tries_in_doubt = result.tries_in_doubt,
+             last_error = result.error,
              due_at = now() + make_interval(secs => result.delay), lease_token = null,
-             sent_at = case result.status when 'sent' then now() end, updated_at = now()
+             sent_at = case result.status when $8 then now() end, updated_at = now()
          from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::integer[], $6::text[],
                      $7::double precision[])
-            as result (event_id, mail_type, token, status, doubts, error, delay)
+            as result (event_id, mail_type, token, status, tries_in_doubt, error, delay)
          where receipts.event_id = result.event_id and receipts.mail_type = result.mail_type
            and receipts.lease_token = result.token",
         &event_ids,
         &mail_types as &[&str],
         &tokens,
         &statuses as &[&str],
-        &doubts,
+        &tries_in_doubt,
         &errors as &[Option<&str>],
         &delays,
+        Status::Sent.as_str(),
     )
     .execute(connection)
     .await?;
     Ok(recorded.rows_affected())
 }
 
-/// What the log says of an order's receipt.
+/// A receipt as the log shows it to operators.
 #[derive(Debug, Serialize)]
-pub struct Entry {
+pub struct LoggedReceipt {
     pub order_id: Uuid,
     pub event_id: Uuid,
     pub mail_type: String,
@@ -195,22 +219,23 @@ pub struct Entry {
     pub recipient: String,
     pub status: String,
     pub tries: i32,
-    /// Tries that may have delivered it: above one, the customer may have it twice.
-    pub doubts: i32,
+    /// Tries that may have delivered it. Above one, the customer may have it twice.
+    #[serde(rename = "doubts")]
+    pub tries_in_doubt: i32,
     pub last_error: Option<String>,
     pub sent_at: Option<DateTime<Utc>>,
     pub created_at: DateTime<Utc>,
     pub correlation_id: String,
 }
 
-/// The receipt of an order's last captured attempt.
+/// The receipt of the order's last captured attempt.
 pub async fn of_order(
     connection: &mut PgConnection,
     order_id: Uuid,
-) -> sqlx::Result<Option<Entry>> {
+) -> sqlx::Result<Option<LoggedReceipt>> {
     sqlx::query_as!(
-        Entry,
-        "select order_id, event_id, mail_type, attempt, recipient, status, tries, doubts,
+        LoggedReceipt,
+        "select order_id, event_id, mail_type, attempt, recipient, status, tries, tries_in_doubt,
                 last_error, sent_at, created_at, correlation_id
          from receipts where order_id = $1
          order by attempt desc limit 1",

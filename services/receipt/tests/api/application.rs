@@ -1,4 +1,4 @@
-//! The whole service, as its `main` runs it.
+//! The whole service, as `main` runs it.
 
 use clap::Parser as _;
 use receipt::config::{Command, Config, Program};
@@ -21,7 +21,8 @@ impl Running {
     }
 }
 
-/// The settings that these flags make, on top of what a test needs. There is no broker behind them.
+/// The settings of these flags, on top of the flags that every test needs. No broker listens behind
+/// the default address.
 pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
     let smtp_port = harness.smtp_port.to_string();
     let fixed = [
@@ -33,13 +34,13 @@ pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
         ["--retry-base-ms", "20"],
         ["--retry-max-ms", "50"],
     ];
-    // What a test sets itself must not be there already.
+    // A flag of the test replaces the fixed one.
     let fixed = fixed.iter().filter(|[name, _]| !flags.contains(name));
     let flags = fixed.flatten().chain(flags);
     let program = Program::parse_from(["receipt", "serve"].iter().chain(flags));
     match program.command {
         Command::Serve(config) => *config,
-        Command::Migrate(_) | Command::Healthy(_) => unreachable!("it was told to serve"),
+        Command::Migrate(_) | Command::Healthy(_) => unreachable!("the flags say serve"),
     }
 }
 

@@ -1,3 +1,5 @@
+//! One receipt per captured payment, however often the payment is published.
+
 use uuid::Uuid;
 
 use crate::application::{Running, start};
@@ -15,26 +17,26 @@ async fn consume(harness: &Harness, topic: &Topic, group: &str) -> Running {
 }
 
 #[tokio::test]
-async fn a_payment_is_receipted_once_however_often_it_is_announced() {
+async fn payment_published_many_times_has_one_receipt() {
     let harness = Harness::create().await;
     let topic = Topic::create().await;
     let orders: Vec<Uuid> = (0..20).map(|_| Uuid::new_v4()).collect();
-    let announce = async || {
+    let publish = async || {
         for order in &orders {
             topic.captured(None, *order, "cust-88").await;
         }
     };
     for _ in 0..3 {
-        announce().await;
+        publish().await;
     }
     let group = format!("receipt-{}", Uuid::new_v4());
     let running = consume(&harness, &topic, &group).await;
     harness.sent(20).await;
     running.stop().await;
 
-    // Once more, to another process; then one new order behind all that in each partition, to know
-    // when everything was read.
-    announce().await;
+    // Publish again, for another process. One new order at the end of each partition shows when
+    // everything was read.
+    publish().await;
     for partition in 0..PARTITIONS {
         let last = Uuid::new_v4();
         topic.captured(Some(partition), last, "cust-88").await;
@@ -46,7 +48,7 @@ async fn a_payment_is_receipted_once_however_often_it_is_announced() {
 }
 
 #[tokio::test]
-async fn a_new_group_that_reads_everything_again_sends_nothing_again() {
+async fn new_consumer_group_sends_nothing_again() {
     let harness = Harness::create().await;
     let topic = Topic::create().await;
     for _ in 0..10 {
@@ -56,9 +58,9 @@ async fn a_new_group_that_reads_everything_again_sends_nothing_again() {
     harness.sent(10).await;
     running.stop().await;
 
-    // Its ledger is empty: only the log itself knows.
+    // The new group has no processed messages: only the log of mails prevents a second mail.
     let running = consume(&harness, &topic, &format!("receipt-{}", Uuid::new_v4())).await;
-    eventually("the other group has read everything", async || {
+    eventually("the new group has read everything", async || {
         harness
             .count("select count(*) from processed_messages")
             .await
@@ -71,7 +73,7 @@ async fn a_new_group_that_reads_everything_again_sends_nothing_again() {
 }
 
 #[tokio::test]
-async fn the_receipt_goes_to_the_customer_who_paid() {
+async fn receipt_goes_to_the_customer_who_paid() {
     let harness = Harness::create().await;
     let topic = Topic::create().await;
     for customer in ["ann.lee", "", "a\r\nBcc: b@evil.example"] {
@@ -83,7 +85,7 @@ async fn the_receipt_goes_to_the_customer_who_paid() {
     let mails = harness.mails();
     let mut recipients: Vec<&str> = mails.iter().map(|mail| mail.recipient()).collect();
     recipients.sort_unstable();
-    let nobody = "customer@customers.example";
-    assert_eq!(recipients, ["ann.lee@customers.example", nobody, nobody]);
+    let default = "customer@customers.example";
+    assert_eq!(recipients, ["ann.lee@customers.example", default, default]);
     assert!(mails.iter().all(|mail| mail.header("bcc").is_none()));
 }

@@ -1,3 +1,5 @@
+//! A result counts only under its lease; a lost sender is replaced.
+
 use std::time::Duration;
 
 use testkit::smtp_sink::Action;
@@ -5,20 +7,20 @@ use testkit::smtp_sink::Action;
 use crate::harness::{Harness, LONG, eventually};
 
 #[tokio::test]
-async fn a_sender_that_is_lost_after_the_mail_is_followed_by_one_more_and_no_third() {
+async fn lost_sender_is_followed_by_one_more_try_and_no_third() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
-    // They die with their lease: nobody will ever record what they did.
+    // These senders die with their lease: their results are never recorded.
     let tried = harness.stepper(LONG).send().await;
     assert_eq!(tried.len(), 1);
     assert_eq!(harness.row(order).await.state(), ("pending", 1, 1));
-    assert_eq!(harness.stepper(LONG).lease().await, 0, "the lease stands");
+    assert_eq!(harness.stepper(LONG).lease().await, 0, "the lease is valid");
     harness.pass_time().await;
     assert_eq!(harness.stepper(LONG).send().await.len(), 1);
     assert_eq!(harness.row(order).await.state(), ("pending", 2, 2));
 
     harness.pass_time().await;
-    assert_eq!(harness.stepper(LONG).lease().await, 0, "never a third time");
+    assert_eq!(harness.stepper(LONG).lease().await, 0, "no third try");
     let row = harness.row(order).await;
     assert_eq!(row.state(), ("unknown", 2, 2));
     assert!(row.last_error.unwrap().contains("lost"));
@@ -26,19 +28,19 @@ async fn a_sender_that_is_lost_after_the_mail_is_followed_by_one_more_and_no_thi
 }
 
 #[tokio::test]
-async fn a_lease_that_runs_out_by_itself_is_taken_over() {
+async fn expired_lease_is_taken_over() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
     let lost = harness.stepper(Duration::from_millis(300)).send().await;
     let successor = harness.stepper(LONG);
-    assert_eq!(successor.lease().await, 0, "not before the lease ran out");
-    eventually("the lease runs out", async || successor.lease().await == 1).await;
+    assert_eq!(successor.lease().await, 0, "not before the lease expired");
+    eventually("the lease expires", async || successor.lease().await == 1).await;
     assert_eq!(harness.row(order).await.tries, 2);
-    assert_eq!(harness.record(&lost).await, 0, "too late");
+    assert_eq!(harness.record(&lost).await, 0, "stale result");
 }
 
 #[tokio::test]
-async fn an_outcome_that_comes_after_its_lease_changes_nothing() {
+async fn stale_result_changes_nothing() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
     harness.misbehave(Action::RefuseContent(451), 1);
@@ -48,11 +50,14 @@ async fn an_outcome_that_comes_after_its_lease_changes_nothing() {
     let token = harness.row(order).await.lease_token;
     assert!(token.is_some());
 
-    // What it says would take a doubt back that is no longer its own.
+    // Its result would take back a try in doubt that belongs to its successor.
     assert_eq!(harness.record(&zombie).await, 0);
     let row = harness.row(order).await;
     assert_eq!(row.state(), ("pending", 2, 2));
-    assert_eq!(row.lease_token, token, "the successor's lease stands");
+    assert_eq!(
+        row.lease_token, token,
+        "the lease of the successor is valid"
+    );
     assert_eq!(harness.record(&successor).await, 1);
     assert_eq!(harness.row(order).await.status, "sent");
     assert_eq!(harness.record(&zombie).await, 0);
@@ -60,13 +65,13 @@ async fn an_outcome_that_comes_after_its_lease_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_sender_that_wakes_up_after_its_lease_sends_nothing() {
+async fn sender_that_resumes_after_its_lease_sends_nothing() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
     let tried = harness.stepper(Duration::ZERO).send().await;
     assert_eq!(tried[0].outcome.as_str(), "not_sent");
     assert_eq!(harness.mails().len(), 0);
-    // Nobody took it over, so its word counts.
+    // No other sender took the mail, so the result is recorded.
     assert_eq!(harness.record(&tried).await, 1);
     assert_eq!(harness.row(order).await.state(), ("pending", 1, 0));
 }

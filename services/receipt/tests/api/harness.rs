@@ -1,4 +1,4 @@
-//! A receipt database, a mail server, and the service's parts to be stepped between them.
+//! A receipt database, a mail server, and the parts of the service, which tests step.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use uuid::Uuid;
 
 use crate::stepper::Stepper;
 
-/// Longest wait for something that must come true.
+/// Longest wait for an expected result.
 pub(crate) const EVENTUALLY: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
-/// Lease of tests that do not wait for it to run out.
+/// Lease of tests that do not wait for it to expire.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) struct Harness {
@@ -39,16 +39,16 @@ type Sink = AbortOnDropHandle<anyhow::Result<()>>;
 pub(crate) struct Row {
     pub(crate) status: String,
     pub(crate) tries: i32,
-    pub(crate) doubts: i32,
+    pub(crate) tries_in_doubt: i32,
     pub(crate) lease_token: Option<Uuid>,
     pub(crate) last_error: Option<String>,
     pub(crate) due_in_s: f64,
 }
 
 impl Row {
-    /// What most tests ask for.
+    /// Status, tries, and tries in doubt.
     pub(crate) fn state(&self) -> (&str, i32, i32) {
-        (&self.status, self.tries, self.doubts)
+        (&self.status, self.tries, self.tries_in_doubt)
     }
 }
 
@@ -78,7 +78,7 @@ impl Harness {
         }
     }
 
-    /// Logs a receipt, due at once, as the consumer does; the order's id is the event's.
+    /// Logs a receipt as the consumer does, due at once. The order id serves as the event id.
     pub(crate) async fn log(&self, order_id: Uuid) {
         self.log_for(order_id, "cust-88@customers.example").await;
     }
@@ -125,19 +125,19 @@ impl Harness {
         recorder.record(tried).await.unwrap()
     }
 
-    /// One whole try of what is due: dialogue and record. Returns how many mails it was about.
+    /// Tries every due mail once: dialogue and record. Returns the number of mails.
     pub(crate) async fn try_once(&self) -> usize {
         let tried = self.stepper(LONG).send().await;
         assert_eq!(self.record(&tried).await, tried.len() as u64);
         tried.len()
     }
 
-    /// The mail server misbehaves so often, then all is well.
+    /// The mail server misbehaves this often, then works again.
     pub(crate) fn misbehave(&self, action: Action, times: u32) {
         behaviour::set(self.mails.path(), Behaviour { action, times }).unwrap();
     }
 
-    /// Every connection to it is cut.
+    /// Restarts the mail server, which closes every connection to it.
     pub(crate) async fn restart_mail_server(&mut self) {
         self.sink.abort();
         let mut listener = TcpListener::bind(("127.0.0.1", self.smtp_port)).await;
@@ -154,7 +154,7 @@ impl Harness {
 
     pub(crate) async fn row(&self, order_id: Uuid) -> Row {
         sqlx::query_as(
-            "select status, tries, doubts, lease_token, last_error,
+            "select status, tries, tries_in_doubt, lease_token, last_error,
                     extract(epoch from due_at - now())::float8 as due_in_s
              from receipts where order_id = $1",
         )
@@ -173,14 +173,14 @@ impl Harness {
         sqlx::raw_sql(sql).execute(&self.pool).await.unwrap();
     }
 
-    /// As if every lease and backoff had run out.
+    /// Makes every lease and backoff expire.
     pub(crate) async fn pass_time(&self) {
         self.execute("update receipts set due_at = now() where status = 'pending'")
             .await;
     }
 
     pub(crate) async fn sent(&self, count: i64) {
-        eventually("all are sent", async || {
+        eventually("all mails are sent", async || {
             self.count("select count(*) from receipts where status = 'sent'")
                 .await
                 >= count

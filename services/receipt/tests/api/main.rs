@@ -1,20 +1,21 @@
-//! The receipt service on a real Postgres, with the lab's mail sink behind it; where a test needs a
-//! broker it has a topic and a group of its own.
+//! The receipt service on a real Postgres, with the testkit's SMTP sink behind it. A test that needs a
+//! broker has its own topic and consumer group.
 
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, also outside of its own function"
+    reason = "a test fails by panicking, also in a helper function"
 )]
 
 mod application;
 mod config;
 mod consuming;
-mod doubts;
 mod fencing;
 mod harness;
+mod in_doubt;
 mod operating;
 mod outcomes;
 mod sending;
+mod statuses;
 mod stepper;
 mod topic;

@@ -1,3 +1,5 @@
+//! What each behaviour of the mail server means for the mail.
+
 use receipt::config::TlsMode;
 use testkit::smtp_sink::Action;
 use uuid::Uuid;
@@ -8,7 +10,7 @@ use crate::stepper::Stepper;
 /// Longest backoff of the recorder in these tests.
 const BACKOFF_MAX_S: f64 = 20.0;
 
-/// The first try meets the fault, and delivers nothing; the second is accepted.
+/// The first try meets the fault and delivers nothing; the second is accepted.
 async fn not_sent_at_first(action: Action) -> Row {
     let harness = Harness::create().await;
     harness.misbehave(action, 1);
@@ -17,10 +19,10 @@ async fn not_sent_at_first(action: Action) -> Row {
     let between = harness.row(order).await;
     assert_eq!(between.state(), ("pending", 1, 0), "{between:?}");
     assert_eq!(between.lease_token, None);
-    assert!(between.due_in_s > 0.5, "it backs off: {between:?}");
+    assert!(between.due_in_s > 0.5, "no backoff: {between:?}");
     assert!(between.due_in_s <= BACKOFF_MAX_S, "{between:?}");
     assert_eq!(harness.mails().len(), 0);
-    assert_eq!(harness.try_once().await, 0, "it is not due yet");
+    assert_eq!(harness.try_once().await, 0, "the mail is not due yet");
 
     harness.pass_time().await;
     harness.try_once().await;
@@ -30,7 +32,7 @@ async fn not_sent_at_first(action: Action) -> Row {
 }
 
 #[tokio::test]
-async fn a_server_that_says_not_now_gets_the_mail_later() {
+async fn temporary_failure_is_retried() {
     for action in [Action::RefuseContent(451), Action::RefuseRecipient(450)] {
         let between = not_sent_at_first(action).await;
         let error = between.last_error.unwrap();
@@ -40,12 +42,12 @@ async fn a_server_that_says_not_now_gets_the_mail_later() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_before_the_content_delivers_nothing() {
+async fn connection_lost_before_the_content_is_retried() {
     not_sent_at_first(Action::BreakOff).await;
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_is_tried_for_as_long_as_it_takes() {
+async fn unreachable_server_is_retried_without_limit() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
     for tries in 1..=5 {
@@ -61,7 +63,7 @@ async fn a_server_that_cannot_be_reached_is_tried_for_as_long_as_it_takes() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_encrypt_is_told_nothing_if_it_must() {
+async fn required_encryption_is_never_skipped() {
     for tls in [TlsMode::Starttls, TlsMode::Implicit] {
         let harness = Harness::create().await;
         let order = harness.log_new().await;
@@ -76,7 +78,7 @@ async fn a_server_that_cannot_encrypt_is_told_nothing_if_it_must() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_never_is_not_asked_again() {
+async fn permanent_failure_is_not_retried() {
     for action in [Action::RefuseContent(554), Action::RefuseRecipient(550)] {
         let harness = Harness::create().await;
         harness.misbehave(action, 1);
@@ -91,9 +93,9 @@ async fn a_server_that_says_never_is_not_asked_again() {
     }
 }
 
-/// A mail refused, a mail accepted: neither takes the other along.
+/// One mail fails, one mail is accepted: neither affects the other.
 #[tokio::test]
-async fn outcomes_of_one_batch_are_each_other_s_strangers() {
+async fn outcomes_of_one_batch_are_independent() {
     let harness = Harness::create().await;
     let orders: Vec<Uuid> = [harness.log_new().await, harness.log_new().await].into();
     harness.misbehave(Action::RefuseContent(550), 1);

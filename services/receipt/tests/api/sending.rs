@@ -1,10 +1,12 @@
+//! Each mail is sent once, also by parallel senders.
+
 use std::collections::BTreeSet;
 
 use crate::harness::{Harness, LONG};
 use crate::stepper::Stepper;
 
 #[tokio::test]
-async fn a_receipt_is_sent_once_and_recorded() {
+async fn receipt_is_sent_once_and_recorded() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
     assert_eq!(harness.try_once().await, 1);
@@ -28,7 +30,7 @@ async fn a_receipt_is_sent_once_and_recorded() {
 }
 
 #[tokio::test]
-async fn a_receipt_that_is_logged_again_stays_as_it_is() {
+async fn receipt_logged_twice_is_sent_once() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
     harness.try_once().await;
@@ -39,7 +41,7 @@ async fn a_receipt_that_is_logged_again_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_while_it_was_idle_costs_no_mail_a_try() {
+async fn closed_idle_connection_costs_no_try() {
     let mut harness = Harness::create().await;
     let mut stepper = harness.stepper(LONG);
     for _ in 0..3 {
@@ -53,7 +55,7 @@ async fn a_connection_that_was_closed_while_it_was_idle_costs_no_mail_a_try() {
 }
 
 #[tokio::test]
-async fn senders_side_by_side_never_send_the_same_mail() {
+async fn parallel_senders_never_send_the_same_mail() {
     let harness = Harness::create().await;
     let mut orders = BTreeSet::new();
     for _ in 0..100 {
@@ -80,11 +82,11 @@ async fn senders_side_by_side_never_send_the_same_mail() {
 }
 
 #[tokio::test]
-async fn a_mail_that_cannot_be_put_together_is_given_up_before_anything_is_sent() {
+async fn mail_that_cannot_be_composed_fails_and_is_not_sent() {
     let harness = Harness::create().await;
     let order = uuid::Uuid::new_v4();
     harness
-        .log_for(order, "nobody\r\nBcc: other@example.com")
+        .log_for(order, "customer\r\nBcc: other@example.com")
         .await;
     harness.try_once().await;
     assert_eq!(harness.row(order).await.state(), ("failed", 1, 0));

@@ -1,4 +1,4 @@
-//! A sender that is stepped by hand.
+//! A sender that a test steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Stepper {
             smtp: Arc::new(smtp::Client::new(&settings, &from).unwrap()),
             from,
             lease,
-            // Only its `run` would use these.
+            // Only `run` uses these.
             poll: Duration::ZERO,
             connections_max: CONNECTIONS_MAX,
             due: Arc::new(Notify::new()),
@@ -64,7 +64,7 @@ impl Stepper {
         self.sender.lease_and_send(&self.slots).await.unwrap()
     }
 
-    /// One step, and what came of all that it leased.
+    /// Runs one step, and returns the outcomes of everything it leased.
     pub(crate) async fn send(&mut self) -> Vec<Tried> {
         let leased = self.lease().await;
         let mut tried = Vec::with_capacity(leased);

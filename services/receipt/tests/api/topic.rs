@@ -1,4 +1,4 @@
-//! A topic for one test, and the payments announced on it.
+//! A topic for one test, and the payments that the test publishes to it.
 
 use std::ops::Deref;
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 pub(crate) const PARTITIONS: i32 = 3;
 
-/// The test's own topic, and the events that this service consumes.
+/// The topic of one test, with the events that this service consumes.
 pub(crate) struct Topic(TestTopic);
 
 impl Deref for Topic {
@@ -25,8 +25,8 @@ impl Topic {
         Self(TestTopic::create("receipt", PARTITIONS).await)
     }
 
-    /// Announces the payment as the payment service's relay does, in a partition of the caller's
-    /// choice.
+    /// Publishes a captured payment as the relay of the payment service does, in this partition if
+    /// given.
     pub(crate) async fn captured(&self, partition: Option<i32>, order_id: Uuid, customer: &str) {
         self.publish_to(partition, &captured(order_id, customer))
             .await;

@@ -7,7 +7,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Ask, Invalid, PAYMENT_METHOD_LEN_MAX, REFERENCE_LEN_MAX, Request, key, read, require};
+use super::{
+    Details, Invalid, PAYMENT_METHOD_LEN_MAX, REFERENCE_LEN_MAX, Request, key, read, require,
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,7 +18,7 @@ struct Body {
     amount: i64,
     currency: Currency,
     payment_method: String,
-    /// The caller's own notes: part of what makes two requests equal, and not kept.
+    /// Notes of the caller: part of the fingerprint, but not stored.
     #[serde(default)]
     metadata: BTreeMap<String, Value>,
 }
@@ -40,7 +42,7 @@ impl Request {
         Ok(Self {
             key,
             reference: body.reference,
-            ask: Ask::Charge {
+            details: Details::Charge {
                 amount,
                 payment_method: body.payment_method,
             },
@@ -73,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_overlooks_order_and_space_and_nothing_else() {
+    fn fingerprint_ignores_only_member_order_and_white_space() {
         let reordered = r#" {"amount": 5000, "payment_method": "pm_card_ok",
                             "currency": "USD", "metadata": {}, "reference": "o-1"} "#;
         let first = parse("k", BODY).unwrap().fingerprint;
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_visible_ascii_of_bounded_length() {
+    fn key_is_visible_ascii_of_bounded_length() {
         let long = "k".repeat(KEY_LEN_MAX + 1);
         for key in ["", "a b", "a\tb", "é", long.as_str()] {
             assert_eq!(parse(key, BODY), Err(Invalid::Key), "{key:?}");

@@ -1,11 +1,11 @@
-//! A request to give a charge back.
+//! A request to refund a charge.
 
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::{Ask, Invalid, REFERENCE_LEN_MAX, Request, key, read, require};
+use super::{Details, Invalid, REFERENCE_LEN_MAX, Request, key, read, require};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,7 +16,7 @@ struct Body {
 }
 
 impl Request {
-    /// Whether there is such a charge, and whether it is large enough, the books must say.
+    /// Checks only the request. Whether the charge exists and is large enough is in the books.
     pub fn refund(header: Option<&[u8]>, body: &[u8]) -> Result<Self, Invalid> {
         let key = key(header)?;
         let body: Body = read(body)?;
@@ -28,7 +28,7 @@ impl Request {
         Ok(Self {
             key,
             reference: body.reference,
-            ask: Ask::Refund {
+            details: Details::Refund {
                 charge_id: body.charge_id,
                 amount: body.amount,
             },
@@ -37,8 +37,8 @@ impl Request {
     }
 }
 
-/// Begins with a word, and a charge's with a reference and four more: no refund has the fingerprint
-/// of a charge.
+/// Starts with a fixed word and has four members; a charge's has five. So no refund has the
+/// fingerprint of a charge.
 fn fingerprint(body: &Body) -> [u8; 32] {
     let canonical = json!(["refund", body.charge_id, body.amount, body.reference]);
     Sha256::digest(canonical.to_string()).into()
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_covers_charge_amount_and_reference() {
+    fn fingerprint_covers_charge_amount_and_reference() {
         let first = parse(BODY).unwrap().fingerprint;
         let spaced = BODY.replace(',', " ,\n");
         assert_eq!(parse(&spaced).unwrap().fingerprint, first);
@@ -67,10 +67,10 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_of_nothing_is_refused() {
+    fn refund_of_zero_or_less_is_invalid() {
         for amount in ["0", "-1", "-9223372036854775808"] {
-            let refused = parse(&BODY.replace("5000", amount));
-            assert!(matches!(refused, Err(Invalid::Body(_))), "{amount}");
+            let parsed = parse(&BODY.replace("5000", amount));
+            assert!(matches!(parsed, Err(Invalid::Body(_))), "{amount}");
         }
     }
 }

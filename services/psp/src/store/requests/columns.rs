@@ -1,10 +1,10 @@
-//! Entries turned on their side: one array per column is one parameter, whatever the batch's size,
-//! so one prepared statement serves all.
+//! A batch of requests as one array per column. Each array is one parameter, so one prepared
+//! statement serves every batch size.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
-use super::{Effect, Entry};
+use super::{Effect, NewRequest};
 
 #[derive(Default)]
 pub(super) struct Columns<'a> {
@@ -15,11 +15,11 @@ pub(super) struct Columns<'a> {
     pub(super) body: Vec<&'a str>,
     pub(super) created_at: Vec<DateTime<Utc>>,
     pub(super) expires_at: Vec<DateTime<Utc>>,
-    /// The charge that is made.
+    /// The new charge.
     pub(super) charge_id: Vec<Option<Uuid>>,
-    /// The refund that is made.
+    /// The new refund.
     pub(super) refund_id: Vec<Option<Uuid>>,
-    /// The charge that is given back.
+    /// The charge that the new refund refunds.
     pub(super) refunded_id: Vec<Option<Uuid>>,
     pub(super) reference: Vec<Option<&'a str>>,
     pub(super) amount: Vec<Option<i64>>,
@@ -27,9 +27,9 @@ pub(super) struct Columns<'a> {
     pub(super) payment_method: Vec<Option<&'a str>>,
 }
 
-/// What an effect puts into the columns that only money needs.
+/// The columns that only a request with an effect fills.
 #[derive(Default)]
-struct Moved<'a> {
+struct EffectColumns<'a> {
     charge_id: Option<Uuid>,
     refund_id: Option<Uuid>,
     refunded_id: Option<Uuid>,
@@ -40,35 +40,35 @@ struct Moved<'a> {
 }
 
 impl<'a> Columns<'a> {
-    pub(super) fn of(entries: &'a [Entry], window: TimeDelta) -> Self {
+    pub(super) fn of(requests: &'a [NewRequest], window: TimeDelta) -> Self {
         let mut columns = Self::default();
-        for entry in entries {
-            columns.key.push(&entry.key);
-            columns.operation.push(entry.operation.name());
-            columns.fingerprint.push(&entry.fingerprint);
-            let status = i16::try_from(entry.answer.status).unwrap_or(i16::MAX);
+        for request in requests {
+            columns.key.push(&request.key);
+            columns.operation.push(request.operation.key_use().as_str());
+            columns.fingerprint.push(&request.fingerprint);
+            let status = i16::try_from(request.response.status).unwrap_or(i16::MAX);
             columns.status.push(status);
-            columns.body.push(&entry.answer.body);
-            columns.created_at.push(entry.created_at);
-            columns.expires_at.push(entry.created_at + window);
-            columns.push_moved(Moved::by(&entry.effect));
+            columns.body.push(&request.response.body);
+            columns.created_at.push(request.created_at);
+            columns.expires_at.push(request.created_at + window);
+            columns.push_effect(EffectColumns::of(&request.effect));
         }
         columns
     }
 
-    fn push_moved(&mut self, moved: Moved<'a>) {
-        self.charge_id.push(moved.charge_id);
-        self.refund_id.push(moved.refund_id);
-        self.refunded_id.push(moved.refunded_id);
-        self.reference.push(moved.reference);
-        self.amount.push(moved.amount);
-        self.currency.push(moved.currency);
-        self.payment_method.push(moved.payment_method);
+    fn push_effect(&mut self, effect: EffectColumns<'a>) {
+        self.charge_id.push(effect.charge_id);
+        self.refund_id.push(effect.refund_id);
+        self.refunded_id.push(effect.refunded_id);
+        self.reference.push(effect.reference);
+        self.amount.push(effect.amount);
+        self.currency.push(effect.currency);
+        self.payment_method.push(effect.payment_method);
     }
 }
 
-impl<'a> Moved<'a> {
-    fn by(effect: &'a Effect) -> Self {
+impl<'a> EffectColumns<'a> {
+    fn of(effect: &'a Effect) -> Self {
         match effect {
             Effect::Charge(charge) => Self {
                 charge_id: Some(charge.id),

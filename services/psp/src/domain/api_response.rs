@@ -1,0 +1,76 @@
+//! A response as the provider sends it, and stores it to send it again.
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::domain::charge::{self, Charge};
+use crate::domain::fault::Failure;
+use crate::domain::payment_method::Decline;
+
+const OK: u16 = 200;
+const CREATED: u16 = 201;
+const PAYMENT_REQUIRED: u16 = 402;
+
+/// Has a status, although the domain knows no HTTP otherwise: a provider remembers a whole HTTP
+/// response under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiResponse {
+    pub status: u16,
+    pub body: String,
+}
+
+impl ApiResponse {
+    /// To a request that made a charge or a refund.
+    pub fn created(object: &impl Serialize) -> Self {
+        Self {
+            status: CREATED,
+            body: json!(object).to_string(),
+        }
+    }
+
+    pub fn declined(decline: Decline) -> Self {
+        Self::error(PAYMENT_REQUIRED, decline.code(), decline.message())
+    }
+
+    /// To every charge under a cancelled key.
+    pub fn key_cancelled() -> Self {
+        let message = "This key was cancelled before it was charged.";
+        Self::error(PAYMENT_REQUIRED, "cancelled", message)
+    }
+
+    /// To a cancellation that came after the charge.
+    pub fn already_captured(key: &str, charge: &Charge) -> Self {
+        let status = charge::Status::Captured.as_str();
+        Self {
+            status: OK,
+            body: json!({"key": key, "status": status, "charge": charge}).to_string(),
+        }
+    }
+
+    /// To a cancellation: nothing was charged under the key, and nothing will be.
+    pub fn cancelled(key: &str) -> Self {
+        Self {
+            status: OK,
+            body: json!({"key": key, "status": "cancelled"}).to_string(),
+        }
+    }
+
+    /// To a request that an injected fault ends with an error.
+    pub fn failed(failure: Failure) -> Self {
+        let code = match failure.status {
+            409 => "conflict",
+            429 => "rate_limited",
+            503 => "unavailable",
+            _ => "provider_error",
+        };
+        Self::error(failure.status, code, "A fault was injected here.")
+    }
+
+    /// The shape of every error of this provider.
+    pub fn error(status: u16, code: &str, message: &str) -> Self {
+        Self {
+            status,
+            body: json!({"error": {"code": code, "message": message}}).to_string(),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Arming and clearing faults.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::server::{Server, order};
+
+#[tokio::test]
+async fn fault_applies_n_times_and_then_no_more() {
+    let server = Server::start().await;
+    server
+        .arm(json!({"point": "before_charge", "action": "error", "times": 2}))
+        .await;
+    let mut statuses = Vec::new();
+    for _ in 0..3 {
+        statuses.push(server.charge("k", &order("o-1")).await.status.as_u16());
+    }
+    assert_eq!(statuses, [500, 500, 201]);
+    assert_eq!(server.fired().await, [2]);
+}
+
+#[tokio::test]
+async fn probability_one_always_applies_and_zero_never() {
+    let server = Server::start().await;
+    let fault = |probability: f64| json!({"point": "before_charge", "action": "error", "probability": probability});
+    let never = server.arm(fault(0.0)).await;
+    for n in 0..20 {
+        assert_eq!(
+            server.charge(&format!("a-{n}"), &order("o")).await.status,
+            201
+        );
+    }
+    let always = server.arm(fault(1.0)).await;
+    for n in 0..20 {
+        assert_eq!(
+            server.charge(&format!("b-{n}"), &order("o")).await.status,
+            500
+        );
+    }
+    assert!(never < always);
+    assert_eq!(server.fired().await, [0, 20]);
+}
+
+#[tokio::test]
+async fn fault_for_one_reference_does_not_affect_others() {
+    let server = Server::start().await;
+    let fault = json!({"point": "before_charge", "action": "error", "reference": "o-2"});
+    server.arm(fault).await;
+    assert_eq!(server.charge("k-1", &order("o-1")).await.status, 201);
+    assert_eq!(server.charge("k-2", &order("o-2")).await.status, 500);
+    assert_eq!(server.charged().await, 1);
+}
+
+#[tokio::test]
+async fn faults_are_listed_as_posted_and_cleared_singly_or_all() {
+    let server = Server::start().await;
+    let fault = json!({"point": "after_charge", "action": "delay", "delay_ms": 5, "times": 9,
+                       "probability": 0.5, "reference": "o-1"});
+    let first = server.arm(fault.clone()).await;
+    for _ in 0..2 {
+        server
+            .arm(json!({"point": "before_charge", "action": "drop"}))
+            .await;
+    }
+    let mut expected = fault;
+    expected["id"] = first.into();
+    expected["fired"] = 0.into();
+    assert_eq!(server.get("/admin/faults").await["data"][0], expected);
+
+    let path = format!("/admin/faults/{first}");
+    for status in [204, 404] {
+        assert_eq!(
+            server.call(Method::DELETE, &path, None).await.status,
+            status
+        );
+    }
+    assert_eq!(server.fired().await.len(), 2);
+    assert_eq!(
+        server
+            .call(Method::DELETE, "/admin/faults", None)
+            .await
+            .status,
+        204
+    );
+    assert!(server.fired().await.is_empty());
+    assert_eq!(server.charge("k", &order("o-1")).await.status, 201);
+}
+
+#[tokio::test]
+async fn invalid_fault_is_answered_with_422() {
+    let server = Server::start().await;
+    for fault in [
+        json!({"point": "nowhere", "action": "drop"}),
+        json!({"point": "before_charge", "action": "explode"}),
+        json!({"point": "before_charge", "action": "delay"}),
+        json!({"point": "before_charge", "action": "error", "status": 201}),
+        json!({"point": "before_charge", "action": "drop", "probability": 2}),
+        json!({"point": "before_charge", "action": "drop", "tmies": 1}),
+    ] {
+        let response = server
+            .call(Method::POST, "/admin/faults", Some(fault.clone()))
+            .await;
+        assert_eq!(response.status, 422, "{fault}");
+    }
+    assert!(server.fired().await.is_empty());
+}
