@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-pub use response::Answer;
+pub use response::ApiResponse;
 
 /// Long enough for an intake that waits behind a full connection pool, short enough to notice a hang.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
@@ -70,7 +70,7 @@ impl Client {
     }
 
     /// Sends the order exactly once. `key` is `None` only to see the refusal.
-    pub async fn send(&self, key: Option<&str>, body: &str) -> anyhow::Result<Answer> {
+    pub async fn send(&self, key: Option<&str>, body: &str) -> anyhow::Result<ApiResponse> {
         let mut request = self
             .http
             .post(format!("{}/orders", self.order_url))
@@ -81,18 +81,23 @@ impl Client {
             request = request.header("idempotency-key", key);
         }
         let response = request.send().await.context("POST /orders")?;
-        Answer::read(response).await
+        ApiResponse::read(response).await
     }
 
     /// Asks for the order to be cancelled, once.
-    pub async fn cancel(&self, id: Uuid) -> anyhow::Result<Answer> {
+    pub async fn cancel(&self, id: Uuid) -> anyhow::Result<ApiResponse> {
         let request = self.http.delete(format!("{}/orders/{id}", self.order_url));
         let response = request.bearer_auth(&self.api_key).send().await;
-        Answer::read(response.context("DELETE /orders/{id}")?).await
+        ApiResponse::read(response.context("DELETE /orders/{id}")?).await
     }
 
     /// Pays a declined order with another method, once.
-    pub async fn pay_again(&self, id: Uuid, key: &str, method: &str) -> anyhow::Result<Answer> {
+    pub async fn pay_again(
+        &self,
+        id: Uuid,
+        key: &str,
+        method: &str,
+    ) -> anyhow::Result<ApiResponse> {
         let url = format!("{}/orders/{id}/payments", self.order_url);
         let request = self.http.post(url).bearer_auth(&self.api_key);
         let response = request
@@ -100,12 +105,12 @@ impl Client {
             .json(&serde_json::json!({ "payment_method": method }))
             .send()
             .await;
-        Answer::read(response.context("POST /orders/{id}/payments")?).await
+        ApiResponse::read(response.context("POST /orders/{id}/payments")?).await
     }
 
     /// Sends the order under one key until the answer is final, or the tries are used up.
     /// No answer at all, 5xx, 429 and 409-in-flight all mean "unknown", so the same key goes again.
-    pub async fn place(&self, key: &str, body: &str) -> anyhow::Result<Answer> {
+    pub async fn place(&self, key: &str, body: &str) -> anyhow::Result<ApiResponse> {
         let mut backoff = RETRY_BACKOFF_MIN;
         let mut last = String::new();
         for _ in 0..PLACE_TRIES_MAX {
@@ -134,7 +139,7 @@ impl Client {
             .send()
             .await
             .with_context(|| format!("GET /orders/{id}"))?;
-        let answer = Answer::read(response).await?;
+        let answer = ApiResponse::read(response).await?;
         if answer.status != 200 {
             bail!("GET /orders/{id} answered {}", answer.summary());
         }

@@ -90,7 +90,7 @@ pub async fn references_charged_twice(psp: &PgPool) -> anyhow::Result<Vec<String
     .context("looking for double charges in the PSP's books")
 }
 
-pub async fn set_fault(psp_url: &str, fault: &Fault) -> anyhow::Result<()> {
+pub async fn arm_fault(psp_url: &str, fault: &Fault) -> anyhow::Result<()> {
     let response = http(CONNECT_TIMEOUT)?
         .post(format!("{psp_url}/admin/faults"))
         .json(fault)

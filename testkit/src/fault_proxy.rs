@@ -40,9 +40,9 @@ pub enum Loss {
     /// The server never sees it, and the connection breaks.
     Request,
     /// The server carries it out, and the connection breaks before the answer is through.
-    Answer,
+    Response,
     /// The same, but nobody says so: the connection stays, and is silent.
-    AnswerInSilence,
+    ResponseThenSilence,
 }
 
 #[derive(Debug)]
@@ -188,7 +188,7 @@ async fn carry(client: &mut TcpStream, server: &mut TcpStream, trap: &Mutex<Opti
                 if let Some(loss) = loss {
                     // It is done once the server says so; nobody else hears of it.
                     let _ = server.read(&mut down).await;
-                    if loss == Loss::AnswerInSilence {
+                    if loss == Loss::ResponseThenSilence {
                         std::future::pending::<()>().await;
                     }
                     return;

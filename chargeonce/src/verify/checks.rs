@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::checklist::Checklist;
 use super::outcomes::Accepted;
-use endpoints::client::{Answer, Client, new_key, order_body};
+use endpoints::client::{ApiResponse, Client, new_key, order_body};
 
 /// The longest key a client may send is 255 characters.
 const KEY_TOO_LONG_CHARS: usize = 256;
@@ -13,7 +13,7 @@ const KEY_TOO_LONG_CHARS: usize = 256;
 pub(super) struct Placed {
     key: String,
     body: String,
-    answer: Answer,
+    answer: ApiResponse,
     pub(super) order_id: Uuid,
 }
 
@@ -138,7 +138,7 @@ pub(super) async fn other_tenant(
     }
 }
 
-fn same_answer(again: &anyhow::Result<Answer>, first: &Placed) -> Result<String, String> {
+fn same_answer(again: &anyhow::Result<ApiResponse>, first: &Placed) -> Result<String, String> {
     match again {
         Ok(again) if again.status == first.answer.status && again.body == first.answer.body => {
             Ok(format!("{}, same {} bytes", again.status, again.body.len()))
@@ -151,7 +151,7 @@ fn same_answer(again: &anyhow::Result<Answer>, first: &Placed) -> Result<String,
     }
 }
 
-fn refused(answer: &anyhow::Result<Answer>, status: u16) -> Result<String, String> {
+fn refused(answer: &anyhow::Result<ApiResponse>, status: u16) -> Result<String, String> {
     match answer {
         Ok(answer) if answer.status == status => match answer.problem() {
             Some((code, false)) => Ok(code),

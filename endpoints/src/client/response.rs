@@ -10,7 +10,7 @@ use super::Order;
 
 /// One answer, kept as the bytes that came over the wire: a replay has to repeat exactly these.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ApiResponse {
     pub status: u16,
     pub content_type: String,
     pub replayed: bool,
@@ -24,7 +24,7 @@ struct Problem {
     retryable: Option<bool>,
 }
 
-impl Answer {
+impl ApiResponse {
     pub async fn read(response: reqwest::Response) -> anyhow::Result<Self> {
         let header = |name: &str| {
             response

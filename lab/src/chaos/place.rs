@@ -64,7 +64,7 @@ pub(super) async fn run(args: Args, endpoints: &Endpoints) -> anyhow::Result<()>
                 times: Some(1),
                 reference: Some(id.to_string()),
             };
-            provider::set_fault(endpoints.url(Service::Psp), &fault).await?;
+            provider::arm_fault(endpoints.url(Service::Psp), &fault).await?;
         }
         let url = format!("{}/orders/{id}", endpoints.url(Service::Order));
         let request = http

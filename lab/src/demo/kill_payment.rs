@@ -48,7 +48,7 @@ async fn hold_next_reply(psp_url: &str) -> anyhow::Result<()> {
         times: Some(1),
         reference: None,
     };
-    provider::set_fault(psp_url, &fault).await?;
+    provider::arm_fault(psp_url, &fault).await?;
     say(&format!(
         "The PSP is told to charge the next order at once, but to reply {} s later.",
         REPLY_DELAY_MS / 1000

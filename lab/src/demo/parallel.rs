@@ -6,7 +6,7 @@ use anyhow::ensure;
 use tokio::task::JoinSet;
 
 use super::story::{Story, say};
-use endpoints::client::{Answer, new_key, order_body};
+use endpoints::client::{ApiResponse, new_key, order_body};
 
 const COPIES: usize = 20;
 
@@ -45,7 +45,7 @@ pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn send_copies(story: &Story<'_>, key: &str, body: &str) -> anyhow::Result<Vec<Answer>> {
+async fn send_copies(story: &Story<'_>, key: &str, body: &str) -> anyhow::Result<Vec<ApiResponse>> {
     let mut copies = JoinSet::new();
     for _ in 0..COPIES {
         let (client, key, body) = (story.client.clone(), key.to_owned(), body.to_owned());

@@ -7,7 +7,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use endpoints::Service;
-use endpoints::client::{Answer, Client};
+use endpoints::client::{ApiResponse, Client};
 use endpoints::provider;
 use testkit::system::System;
 
@@ -56,7 +56,7 @@ impl End {
 pub(super) struct Placed {
     pub(super) key: String,
     pub(super) body: String,
-    pub(super) answer: Answer,
+    pub(super) answer: ApiResponse,
 }
 
 impl<'a> Story<'a> {
@@ -100,7 +100,7 @@ impl<'a> Story<'a> {
     }
 
     /// Sends under the key until there is a final answer, and shows both.
-    pub(super) async fn send(&self, key: &str, body: &str) -> anyhow::Result<Answer> {
+    pub(super) async fn send(&self, key: &str, body: &str) -> anyhow::Result<ApiResponse> {
         self.show_request(key, body);
         let answer = self.client.place(key, body).await?;
         show_answer(&answer);
@@ -113,7 +113,7 @@ impl<'a> Story<'a> {
         what: &str,
         key: &str,
         body: &str,
-    ) -> anyhow::Result<(Answer, Uuid)> {
+    ) -> anyhow::Result<(ApiResponse, Uuid)> {
         let answer = self.send(key, body).await?;
         ensure!(
             answer.status == 201 && !answer.replayed,
@@ -147,7 +147,7 @@ impl<'a> Story<'a> {
     }
 }
 
-pub(super) fn show_answer(answer: &Answer) {
+pub(super) fn show_answer(answer: &ApiResponse) {
     println!(
         "   ← {}{}",
         answer.status,

@@ -18,7 +18,7 @@ pub struct Row {
     /// Method and path.
     pub endpoint: &'static str,
     /// The status that it has without a store.
-    pub away: u16,
+    pub status_without_store: u16,
 }
 
 /// The rows under this heading of the document.
@@ -33,19 +33,21 @@ fn rows_of(document: &'static str, heading: &str) -> anyhow::Result<Vec<Row>> {
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let &[_, endpoint, _, away, ..] = cells.as_slice() else {
+        let &[_, endpoint, _, status_without_store, ..] = cells.as_slice() else {
             anyhow::bail!("cells are missing: {row}");
         };
         Ok(Row {
             endpoint: endpoint.trim_matches('`'),
-            away: away.parse().with_context(|| format!("no status: {row}"))?,
+            status_without_store: status_without_store
+                .parse()
+                .with_context(|| format!("no status: {row}"))?,
         })
     })
     .collect()
 }
 
 /// What a service's OpenAPI document describes.
-pub fn described(openapi: &Value) -> anyhow::Result<BTreeSet<String>> {
+pub fn openapi_endpoints(openapi: &Value) -> anyhow::Result<BTreeSet<String>> {
     let paths = openapi["paths"].as_object().context("no paths")?;
     let mut endpoints = BTreeSet::new();
     for (path, operations) in paths {
@@ -57,13 +59,13 @@ pub fn described(openapi: &Value) -> anyhow::Result<BTreeSet<String>> {
 }
 
 /// What every service has and no document describes, read off the code that adds it.
-pub fn of_every_service() -> BTreeSet<String> {
+pub fn common_endpoints() -> BTreeSet<String> {
     let finish = KIT.split("pub fn finish(").nth(1).unwrap_or_default();
-    routed(finish)
+    routes_in_source(finish)
 }
 
 /// The endpoints of a table of routes, read off its source: a router does not tell them.
-pub fn routed(source: &str) -> BTreeSet<String> {
+pub fn routes_in_source(source: &str) -> BTreeSet<String> {
     let source = source.split(TESTS_ONLY).next().unwrap_or_default();
     let mut endpoints = BTreeSet::new();
     for route in source.split(".route(").skip(1) {
@@ -87,9 +89,12 @@ mod tests {
 
     #[test]
     fn a_table_is_read_up_to_the_next_heading() {
-        let document = "\n## One\n\n| endpoint | away |\n|---|---|\n| `GET /a` | b | 503 | c |\n\
+        let document = "\n## One\n\n| endpoint | status_without_store |\n|---|---|\n| `GET /a` | b | 503 | c |\n\
                         \n## Two\n\n| `GET /b` | b | 200 | c |\n";
-        let row = |endpoint, away| Row { endpoint, away };
+        let row = |endpoint, status_without_store| Row {
+            endpoint,
+            status_without_store,
+        };
         assert_eq!(rows_of(document, "One").unwrap(), [row("GET /a", 503)]);
         assert_eq!(rows_of(document, "Two").unwrap(), [row("GET /b", 200)]);
         assert!(rows_of(document, "Three").is_err());
@@ -113,13 +118,13 @@ mod tests {
                 .with_state(get_ready())
         }
         fn budget(get: u8) {}"#;
-        let endpoints: Vec<String> = routed(source).into_iter().collect();
+        let endpoints: Vec<String> = routes_in_source(source).into_iter().collect();
         assert_eq!(endpoints, ["DELETE /a/{id}", "GET /a/{id}", "POST /b"]);
     }
 
     #[test]
     fn what_every_service_has_is_found() {
-        let endpoints: Vec<String> = of_every_service().into_iter().collect();
+        let endpoints: Vec<String> = common_endpoints().into_iter().collect();
         assert_eq!(endpoints, ["GET /healthz", "GET /metrics", "GET /readyz"]);
     }
 }

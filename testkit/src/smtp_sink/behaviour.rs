@@ -20,13 +20,13 @@ pub struct Behaviour {
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// The connection breaks when the sender is named: there is no mail yet.
-    BreakOff,
+    Disconnect,
     /// The recipient is answered with this code.
-    RefuseRecipient(u16),
+    RejectRecipient(u16),
     /// The content is answered with this code, and the mail is not kept.
-    RefuseContent(u16),
+    RejectContent(u16),
     /// The mail is kept, and the connection breaks instead of an answer.
-    LoseAnswer,
+    LoseReply,
     /// The mail is kept, and no answer ever comes.
     Hang,
 }
@@ -42,9 +42,9 @@ pub(super) enum Point {
 impl Action {
     fn point(self) -> Point {
         match self {
-            Action::BreakOff => Point::Sender,
-            Action::RefuseRecipient(_) => Point::Recipient,
-            Action::RefuseContent(_) | Action::LoseAnswer | Action::Hang => Point::Content,
+            Action::Disconnect => Point::Sender,
+            Action::RejectRecipient(_) => Point::Recipient,
+            Action::RejectContent(_) | Action::LoseReply | Action::Hang => Point::Content,
         }
     }
 }
@@ -104,7 +104,7 @@ mod tests {
         let switch = Switch::new(dir.path().to_owned());
         assert_eq!(switch.take(Point::Content), None);
         let behaviour = Behaviour {
-            action: Action::RefuseContent(451),
+            action: Action::RejectContent(451),
             times: 2,
         };
         set(dir.path(), behaviour).unwrap();

@@ -134,7 +134,7 @@ impl Session<'_> {
             Some(to) => to,
         };
         match self.switch.take(Point::Recipient) {
-            Some(Action::RefuseRecipient(code)) => format!("{code} refused as told"),
+            Some(Action::RejectRecipient(code)) => format!("{code} refused as told"),
             _ => {
                 self.to.push(to);
                 "250 go on".to_owned()
@@ -157,14 +157,14 @@ impl Session<'_> {
             return Ok(Next::Answer("552 too large".to_owned()));
         };
         let action = self.switch.take(Point::Content);
-        if let Some(Action::RefuseContent(code)) = action {
+        if let Some(Action::RejectContent(code)) = action {
             return Ok(Next::Answer(format!("{code} refused as told")));
         }
         let mail = mails::keep(&self.switch.mails_dir, &from, &to, &content)?;
         let subject = mail.header("Subject").unwrap_or_default();
         eprintln!("mail to {}: {subject}", mail.recipient());
         match action {
-            Some(Action::LoseAnswer) => Ok(Next::Break),
+            Some(Action::LoseReply) => Ok(Next::Break),
             // For as long as the sink lives, whatever the client does.
             Some(Action::Hang) => future::pending().await,
             _ => Ok(Next::Answer("250 kept".to_owned())),

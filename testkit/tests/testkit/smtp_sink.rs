@@ -139,13 +139,13 @@ async fn it_misbehaves_as_told_and_then_no_more() {
         let behaviour = Behaviour { action, times: 1 };
         behaviour::set(sink.mails.path(), behaviour).unwrap();
     };
-    told(Action::LoseAnswer);
+    told(Action::LoseReply);
     let mut dialogue = sink.connect().await;
     dialogue.begin().await;
     dialogue.expect(&[("kept\r\n.", "")]).await;
     assert_eq!(sink.texts().len(), 1);
 
-    told(Action::RefuseContent(451));
+    told(Action::RejectContent(451));
     let mut dialogue = sink.connect().await;
     dialogue.begin().await;
     dialogue.expect(&[("not kept\r\n.", "451")]).await;
@@ -153,7 +153,7 @@ async fn it_misbehaves_as_told_and_then_no_more() {
     dialogue.expect(&[("kept\r\n.", "250")]).await;
     assert_eq!(sink.texts().len(), 2);
 
-    told(Action::BreakOff);
+    told(Action::Disconnect);
     dialogue.expect(&[("MAIL FROM:<a@b.example>", "")]).await;
     assert_eq!(sink.texts().len(), 2);
 }

@@ -41,7 +41,7 @@ async fn a_lease_that_runs_out_by_itself_is_taken_over() {
 async fn an_outcome_that_comes_after_its_lease_changes_nothing() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
-    harness.misbehave(Action::RefuseContent(451), 1);
+    harness.misbehave(Action::RejectContent(451), 1);
     let zombie = harness.stepper(LONG).send().await;
     harness.pass_time().await;
     let successor = harness.stepper(LONG).send().await;

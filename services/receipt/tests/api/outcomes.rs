@@ -31,7 +31,7 @@ async fn not_sent_at_first(action: Action) -> Row {
 
 #[tokio::test]
 async fn a_server_that_says_not_now_gets_the_mail_later() {
-    for action in [Action::RefuseContent(451), Action::RefuseRecipient(450)] {
+    for action in [Action::RejectContent(451), Action::RejectRecipient(450)] {
         let between = not_sent_at_first(action).await;
         let error = between.last_error.unwrap();
         assert!(error.starts_with("45"), "{error}");
@@ -41,7 +41,7 @@ async fn a_server_that_says_not_now_gets_the_mail_later() {
 
 #[tokio::test]
 async fn a_connection_that_breaks_before_the_content_delivers_nothing() {
-    not_sent_at_first(Action::BreakOff).await;
+    not_sent_at_first(Action::Disconnect).await;
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn a_server_that_cannot_encrypt_is_told_nothing_if_it_must() {
 
 #[tokio::test]
 async fn a_server_that_says_never_is_not_asked_again() {
-    for action in [Action::RefuseContent(554), Action::RefuseRecipient(550)] {
+    for action in [Action::RejectContent(554), Action::RejectRecipient(550)] {
         let harness = Harness::create().await;
         harness.misbehave(action, 1);
         let order = harness.log_new().await;
@@ -96,7 +96,7 @@ async fn a_server_that_says_never_is_not_asked_again() {
 async fn outcomes_of_one_batch_are_each_other_s_strangers() {
     let harness = Harness::create().await;
     let orders: Vec<Uuid> = [harness.log_new().await, harness.log_new().await].into();
-    harness.misbehave(Action::RefuseContent(550), 1);
+    harness.misbehave(Action::RejectContent(550), 1);
     assert_eq!(harness.try_once().await, 2);
     let mut statuses = Vec::new();
     for order in orders {

@@ -1,4 +1,4 @@
-//! A store at the end of a wire, which can go away in each way that a store can.
+//! A store at the end of a proxy, which can go away in each way that a store can.
 
 use std::time::Duration;
 
@@ -25,25 +25,25 @@ pub enum Outage {
 }
 
 #[derive(Debug)]
-pub struct FarStore {
-    /// A service reaches the store by the wire's URL.
-    pub wire: FaultProxy,
-    /// The test itself goes around the wire.
+pub struct StoreBehindProxy {
+    /// A service reaches the store by the proxy's URL.
+    pub proxy: FaultProxy,
+    /// The test itself goes around the proxy.
     pub database_url: String,
     /// The service's role: an ordinary one, because limits do not hold for a superuser.
     role: String,
 }
 
-impl FarStore {
+impl StoreBehindProxy {
     /// In front of a database that has its tables already.
-    pub async fn before(database_url: String) -> anyhow::Result<Self> {
+    pub async fn start(database_url: String) -> anyhow::Result<Self> {
         let role = format!("service_{}", Uuid::new_v4().simple());
         let mut url = Url::parse(&database_url).context("the database URL cannot be read")?;
         url.set_username(&role)
             .ok()
             .context("the URL takes no role")?;
         let store = Self {
-            wire: FaultProxy::to(url.as_str()).await?,
+            proxy: FaultProxy::to(url.as_str()).await?,
             database_url,
             role,
         };
@@ -59,8 +59,8 @@ impl FarStore {
 
     pub async fn begin(&self, outage: Outage) -> anyhow::Result<()> {
         match outage {
-            Outage::Refused => self.wire.close(),
-            Outage::Silent => self.wire.silence(),
+            Outage::Refused => self.proxy.close(),
+            Outage::Silent => self.proxy.silence(),
             Outage::Exhausted => {
                 self.limit_connections(0).await?;
                 self.end_sessions().await?;
@@ -71,14 +71,14 @@ impl FarStore {
 
     pub async fn end(&self, outage: Outage) -> anyhow::Result<()> {
         match outage {
-            Outage::Refused | Outage::Silent => self.wire.open(),
+            Outage::Refused | Outage::Silent => self.proxy.open(),
             Outage::Exhausted => self.limit_connections(-1).await?,
         }
         Ok(())
     }
 
     /// How many of the service's sessions wait for a lock at this moment.
-    pub async fn sessions_at_locks(&self) -> anyhow::Result<i64> {
+    pub async fn sessions_waiting_for_locks(&self) -> anyhow::Result<i64> {
         let waiting = "select count(*) from pg_stat_activity
                        where usename = $1 and wait_event_type = 'Lock'";
         let mut outside = self.outside().await?;
