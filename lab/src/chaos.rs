@@ -51,7 +51,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Step::Disarm(step) => instances::disarm(step).await,
         Step::Ready => instances::ready(&endpoints()?).await,
         Step::ClearFaults { order } => {
-            provider::clear_faults_of(endpoints()?.url(Service::Psp), order).await
+            provider::clear_faults_for(endpoints()?.url(Service::Psp), order).await
         }
         Step::Instances(step) => instances::list(step, &endpoints()?),
     }

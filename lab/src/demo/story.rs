@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use endpoints::Service;
 use endpoints::client::{ApiResponse, Client};
-use endpoints::provider;
+use endpoints::{database, provider};
 use testkit::system::System;
 
 /// Generous: a consumer group may just be forming, a lease may have to run out first.
@@ -64,8 +64,8 @@ impl<'a> Story<'a> {
         Ok(Self {
             system,
             client: Client::new(system.url(Service::Order), API_KEY)?,
-            psp: provider::connect(system.database_url(Service::Psp)).await?,
-            payment: provider::connect(system.database_url(Service::Payment)).await?,
+            psp: database::connect(system.database_url(Service::Psp)).await?,
+            payment: database::connect(system.database_url(Service::Payment)).await?,
             orders: Vec::new(),
             chapter: 0,
         })

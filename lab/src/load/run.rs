@@ -16,14 +16,14 @@ use super::usage::{Meters, Usage};
 use super::watch::{self, Watched};
 use super::{Args, pgbench};
 use endpoints::Service;
-use endpoints::provider;
+use endpoints::database;
 
 /// pgbench with the open loop, which has no number of clients: enough to keep the disk busy.
 const LIMIT_CLIENTS_OPEN_LOOP: usize = 32;
 
 pub(super) async fn measure(target: &Target, args: &Args, plan: Plan) -> anyhow::Result<Report> {
-    let orders = provider::connect(target.database_url(Service::Order)).await?;
-    let psp = provider::connect(target.database_url(Service::Psp)).await?;
+    let orders = database::connect(target.database_url(Service::Order)).await?;
+    let psp = database::connect(target.database_url(Service::Psp)).await?;
     let limit = limit(target, args, plan).await?;
 
     println!("Driving: {} …", describe(plan));
