@@ -1,4 +1,4 @@
-//! Stores that go away, for tests of what the services do then, and the table that says what they do.
+//! Store outages for tests, and the document that says how each endpoint responds to them.
 
 pub mod store_behind_proxy;
 pub mod table;

@@ -29,7 +29,7 @@ async fn service_that_never_replays_is_found() {
 
 #[tokio::test]
 async fn service_that_ignores_the_body_is_found() {
-    let (passed, total) = passed_and_total(Flaw::IgnoresTheBody).await;
+    let (passed, total) = passed_and_total(Flaw::IgnoresBody).await;
     assert_eq!(total - passed, 1);
 }
 
