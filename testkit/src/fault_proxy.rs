@@ -1,4 +1,4 @@
-//! A TCP proxy in front of a server. It can refuse, go silent, or lose one message.
+//! A TCP proxy in front of a server. It can close, go silent, or lose one message.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +27,7 @@ pub struct FaultProxy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// New connections are refused and open ones are closed.
+    /// The port is closed, and so are the open connections.
     Closed,
     /// Connections are accepted, and no byte passes. Connections that exist in this state stay silent
     /// even after the proxy is opened again, as if a router had lost them.
@@ -78,7 +78,7 @@ impl FaultProxy {
         })
     }
 
-    /// Refuses new connections and cuts the open ones.
+    /// Closes the port and the open connections.
     pub fn close(&self) {
         self.state.send_replace(State::Closed);
     }

@@ -13,7 +13,7 @@ use crate::supervisor::Supervisor;
 /// How often a probe is repeated.
 const PROBE_INTERVAL: Duration = Duration::from_millis(50);
 /// A process that died this often before it became ready is given up.
-const EARLY_DEATHS_MAX: usize = 3;
+const EARLY_EXITS_MAX: usize = 3;
 /// Lines of the log that the error shows.
 const LOG_TAIL_LINES: usize = 15;
 
@@ -29,14 +29,14 @@ where
     P: AsyncFnMut() -> anyhow::Result<()>,
 {
     let deadline = Instant::now() + timeout;
-    let deaths_before = supervisor.exits(name).len();
+    let exits_before = supervisor.exits(name).len();
     loop {
         let Err(error) = probe().await else {
             return Ok(());
         };
-        let deaths = supervisor.exits(name).len() - deaths_before;
-        let is_gone = deaths > 0 && !supervisor.restarts_processes();
-        if is_gone || deaths >= EARLY_DEATHS_MAX {
+        let exits = supervisor.exits(name).len() - exits_before;
+        let is_gone = exits > 0 && !supervisor.restarts_processes();
+        if is_gone || exits >= EARLY_EXITS_MAX {
             return Err(with_log(anyhow!("{name} exits during its start"), log));
         }
         if Instant::now() >= deadline {

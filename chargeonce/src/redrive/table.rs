@@ -38,7 +38,7 @@ pub(super) fn list(rows: &[Value]) -> String {
 
 /// Whether this message failed, rather than waits behind one that did.
 pub(super) fn is_failed(row: &Value) -> bool {
-    row["culprit"] == true
+    row["failed"] == true
 }
 
 fn line(row: &Value) -> [String; 8] {
@@ -74,7 +74,7 @@ pub(super) fn message(message: &Value) -> String {
         "order_id",
         "message_id",
         "event_type",
-        "culprit",
+        "failed",
         "tries",
         "parked_at",
         "partition",
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn list_has_one_line_per_message_and_aligned_columns() {
-        let row = |id: i64, culprit: bool| {
+        let row = |id: i64, failed: bool| {
             json!({"service": "payment", "id": id, "order_id": null, "event_type": "order.placed",
-                   "culprit": culprit, "tries": 5, "parked_at": "2026-01-31T12:00:00.123Z",
+                   "failed": failed, "tries": 5, "parked_at": "2026-01-31T12:00:00.123Z",
                    "cause": "line\nbreak ".repeat(20)})
         };
         let table = list(&[row(1, true), row(1_000, false)]);

@@ -17,8 +17,8 @@ const POLL: Duration = Duration::from_millis(20);
 /// A way in which the store is unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// Connections are refused.
-    Refused,
+    /// The port is closed: no connection can be opened.
+    Closed,
     /// Connections are accepted, and no byte passes.
     Silent,
     /// Postgres has no connection left to give.
@@ -61,7 +61,7 @@ impl StoreBehindProxy {
 
     pub async fn begin(&self, outage: Outage) -> anyhow::Result<()> {
         match outage {
-            Outage::Refused => self.proxy.close(),
+            Outage::Closed => self.proxy.close(),
             Outage::Silent => self.proxy.silence(),
             Outage::Exhausted => {
                 self.limit_connections(0).await?;
@@ -73,7 +73,7 @@ impl StoreBehindProxy {
 
     pub async fn end(&self, outage: Outage) -> anyhow::Result<()> {
         match outage {
-            Outage::Refused | Outage::Silent => self.proxy.open(),
+            Outage::Closed | Outage::Silent => self.proxy.open(),
             Outage::Exhausted => self.limit_connections(-1).await?,
         }
         Ok(())

@@ -43,7 +43,7 @@ async fn the_table_has_a_row_for_every_endpoint_and_no_other() {
 
 #[tokio::test]
 async fn while_the_store_refuses_connections_every_row_holds() {
-    every_row_holds(Outage::Refused).await;
+    every_row_holds(Outage::Closed).await;
 }
 
 #[tokio::test]
