@@ -1,126 +1,141 @@
-//! `chargeonce check`: every invariant over the databases of a running system, and what the provider's books
-//! say of single orders.
+//! `chargeonce check`: every invariant over the databases of a running system, and the charges of
+//! single orders in the provider's ledger.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use endpoints::{Endpoints, provider};
+use invariants::{Databases, Violation};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use endpoints::Endpoints;
-use endpoints::provider;
-use invariants::{Databases, Violation};
+use crate::system::SystemArgs;
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
-/// Violations that are written out; a broken system may have thousands.
-const SHOWN_MAX: usize = 20;
-/// Orders that are as they should be and are written out all the same.
-const GOOD_SHOWN_MAX: usize = 5;
+/// Violations to print; a broken system may have thousands.
+const VIOLATIONS_SHOWN_MAX: usize = 20;
+/// Correct orders to print, as proof that they were looked at.
+const CORRECT_SHOWN_MAX: usize = 5;
 
 /// Check every invariant of a running system, over all its databases.
 ///
-/// Waits for work that is under way to end. Exits with 1 if something does not hold, or if one of
-/// the orders named was not charged exactly once and shipped.
+/// Run it after an incident, a deployment or an experiment. It only reads. It waits until open work
+/// has finished, because some invariants hold only then. It needs access to the databases of all
+/// services.
+///
+/// Exits with 0 if every invariant holds and each named order was charged once and shipped, and with
+/// 1 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Orders that must have been charged once and shipped.
+    /// Orders that must have been charged exactly once and shipped.
+    #[arg(value_name = "ORDER")]
     orders: Vec<Uuid>,
-    /// Longest wait for what is under way to end, and for databases that are away.
+    /// How long to wait for open work, and for unreachable databases.
     #[arg(long, default_value_t = 120)]
     seconds: u64,
-    /// Where a running `lab up` keeps its state.
-    #[arg(long, value_name = "DIR", default_value_os_t = Endpoints::default_state_dir())]
-    state_dir: PathBuf,
+    #[command(flatten)]
+    system: SystemArgs,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let endpoints = Endpoints::load(&args.state_dir)?;
+    let endpoints = args.system.find()?;
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
-    let findings = loop {
-        let findings = examine(&endpoints, &args.orders).await;
-        let is_final = match &findings {
-            Ok(findings) => findings.is_good() || findings.is_beyond_repair,
+    let report = loop {
+        let report = examine(&endpoints, &args.orders).await;
+        let is_final = match &report {
+            Ok(report) => report.is_good() || report.is_permanent,
             Err(_) => false,
         };
         if is_final || Instant::now() >= deadline {
-            break findings?;
+            break report?;
         }
         tokio::time::sleep(RETRY_INTERVAL).await;
     };
-    findings.show();
-    Ok(match findings.is_good() {
+    report.print();
+    Ok(match report.is_good() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
 }
 
-/// What one look found.
-struct Findings {
+/// The result of one pass over the databases.
+struct CheckReport {
     violations: Vec<Violation>,
-    /// Whether waiting would not help: something is broken that must hold at every moment.
-    is_beyond_repair: bool,
-    orders: Vec<Account>,
-    totals: Totals,
+    /// Whether waiting cannot help: an invariant is broken that must hold at every moment.
+    is_permanent: bool,
+    orders: Vec<OrderResult>,
+    counts: RowCounts,
 }
 
-/// How much there is of what.
-struct Totals {
+/// How much data was checked.
+struct RowCounts {
     orders: i64,
     /// Payments without an order.
-    direct: i64,
+    direct_payments: i64,
     charges: i64,
 }
 
-/// One order, by the order service and by the provider's books.
-struct Account {
+/// One order: its status, and its charges in the provider's ledger.
+struct OrderResult {
     id: Uuid,
     status: String,
     charges: i64,
 }
 
-impl Account {
+impl OrderResult {
     fn is_good(&self) -> bool {
         self.charges == 1 && self.status == "shipped"
     }
 }
 
-impl fmt::Display for Totals {
+impl fmt::Display for RowCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} orders", self.orders)?;
-        if self.direct > 0 {
-            write!(f, ", {} direct payments", self.direct)?;
+        if self.direct_payments > 0 {
+            write!(f, ", {} direct payments", self.direct_payments)?;
         }
         write!(f, " and {} charges", self.charges)
     }
 }
 
-impl fmt::Display for Account {
+impl fmt::Display for OrderResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}  {}  {}", self.id, self.charges, self.status)
     }
 }
 
-async fn examine(endpoints: &Endpoints, orders: &[Uuid]) -> anyhow::Result<Findings> {
+async fn examine(endpoints: &Endpoints, orders: &[Uuid]) -> anyhow::Result<CheckReport> {
     let databases = Databases::connect(endpoints).await?;
-    let is_beyond_repair = !invariants::always(&databases).await?.is_empty();
-    let violations = invariants::settled(&databases).await?;
-    let charges = provider::charges_per_order(&databases.psp, orders).await?;
-    let mut accounts = Vec::new();
-    for id in orders {
+    let is_permanent = !invariants::always(&databases).await?.is_empty();
+    Ok(CheckReport {
+        violations: invariants::settled(&databases).await?,
+        is_permanent,
+        orders: order_results(&databases, orders).await?,
+        counts: row_counts(&databases).await?,
+    })
+}
+
+async fn order_results(databases: &Databases, ids: &[Uuid]) -> anyhow::Result<Vec<OrderResult>> {
+    let charges = provider::charges_per_order(&databases.psp, ids).await?;
+    let mut results = Vec::new();
+    for id in ids {
         let status: Option<String> = sqlx::query_scalar("select status from orders where id = $1")
             .bind(id)
             .fetch_optional(&databases.order)
             .await
             .context("reading the order's status")?;
-        accounts.push(Account {
+        results.push(OrderResult {
             id: *id,
-            status: status.unwrap_or_else(|| "not there".to_owned()),
+            status: status.unwrap_or_else(|| "not found".to_owned()),
             charges: charges.get(id).copied().unwrap_or_default(),
         });
     }
+    Ok(results)
+}
+
+async fn row_counts(databases: &Databases) -> anyhow::Result<RowCounts> {
     let count = |pool, query| async move {
         let counted: anyhow::Result<i64> = sqlx::query_scalar(query)
             .fetch_one(pool)
@@ -128,50 +143,45 @@ async fn examine(endpoints: &Endpoints, orders: &[Uuid]) -> anyhow::Result<Findi
             .context(query);
         counted
     };
-    let direct = "select count(*) from payments
-                  where principal_id is not null and status = 'captured'";
-    let totals = Totals {
+    let direct_payments = "select count(*) from payments
+                           where principal_id is not null and status = 'captured'";
+    Ok(RowCounts {
         orders: count(&databases.order, "select count(*) from orders").await?,
-        direct: count(&databases.payment, direct).await?,
+        direct_payments: count(&databases.payment, direct_payments).await?,
         charges: count(&databases.psp, "select count(*) from charges").await?,
-    };
-    Ok(Findings {
-        violations,
-        is_beyond_repair,
-        orders: accounts,
-        totals,
     })
 }
 
-impl Findings {
+impl CheckReport {
     fn is_good(&self) -> bool {
-        self.violations.is_empty() && self.orders.iter().all(Account::is_good)
+        self.violations.is_empty() && self.orders.iter().all(OrderResult::is_good)
     }
 
-    fn show(&self) {
+    fn print(&self) {
         if !self.orders.is_empty() {
             println!("count(*) in the provider's books, per order:");
         }
         let (good, bad): (Vec<_>, Vec<_>) = self.orders.iter().partition(|it| it.is_good());
-        for order in good.iter().take(GOOD_SHOWN_MAX) {
+        for order in good.iter().take(CORRECT_SHOWN_MAX) {
             println!("  ✓ {order}");
         }
-        if good.len() > GOOD_SHOWN_MAX {
-            let more = good.len() - GOOD_SHOWN_MAX;
-            println!("  ✓ … and {more} more, each 1 and shipped");
+        if good.len() > CORRECT_SHOWN_MAX {
+            let more = good.len() - CORRECT_SHOWN_MAX;
+            println!("  ✓ … and {more} more, each charged once and shipped");
         }
         for order in bad {
             println!("  ✗ {order}");
         }
-        for violation in self.violations.iter().take(SHOWN_MAX) {
+        for violation in self.violations.iter().take(VIOLATIONS_SHOWN_MAX) {
             println!("  ✗ {violation}");
         }
-        if self.violations.len() > SHOWN_MAX {
-            println!("  … and {} more", self.violations.len() - SHOWN_MAX);
+        if self.violations.len() > VIOLATIONS_SHOWN_MAX {
+            let more = self.violations.len() - VIOLATIONS_SHOWN_MAX;
+            println!("  … and {more} more");
         }
         match self.violations.len() {
-            0 => println!("  ✓ every invariant holds, over {}", self.totals),
-            broken => println!("  ✗ {broken} violations, over {}", self.totals),
+            0 => println!("  ✓ every invariant holds, over {}", self.counts),
+            broken => println!("  ✗ {broken} violations, over {}", self.counts),
         }
     }
 }

@@ -1,30 +1,32 @@
-//! `chargeonce create-topic`: the topic between the services, on a cluster that the lab does not run.
+//! `chargeonce create-topic`: creates the topic between the services on an existing Kafka cluster.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use tokio::time::Instant;
 
-use endpoints::topic::PARTITIONS_DEFAULT;
-use endpoints::topic::{self, Topic};
+use endpoints::topic::{self, PARTITIONS_DEFAULT, Topic};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Create the topic between the services; one that exists stays as it is.
+/// Create the Kafka topic between the services; an existing topic stays unchanged.
 ///
-/// The services create no topics, so that a misspelt name is an error and not an empty topic.
+/// Run it once before the first start on your own Kafka cluster. The services create no topics, so
+/// that a misspelt name is an error and not an empty topic. It needs no running system.
+///
+/// Exits with 0 if the topic exists afterwards, with 1 if the cluster cannot be reached or rejects it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Bootstrap servers, comma separated.
+    /// Kafka's bootstrap servers, comma separated.
     #[arg(long, env = "KAFKA_BROKERS")]
     brokers: String,
-    /// Its name.
+    /// Name of the topic.
     #[arg(long, env = "KAFKA_TOPIC", default_value = "order-events")]
     topic: String,
-    /// Its partitions: the most replicas of a service that can share its events.
+    /// Number of partitions. It limits how many replicas of a service can share the events.
     #[arg(long, env = "KAFKA_PARTITIONS", default_value_t = PARTITIONS_DEFAULT, value_parser = clap::value_parser!(i32).range(1..))]
     partitions: i32,
-    /// How long to wait for a cluster that is only just starting.
+    /// How long to wait for a cluster that is still starting.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
 }
@@ -42,6 +44,6 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             Err(error) => return Err(error).with_context(|| format!("at {}", args.brokers)),
         }
     }
-    println!("the topic {} is there", topic.name);
+    println!("topic {} exists", topic.name);
     Ok(())
 }

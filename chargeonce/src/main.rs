@@ -1,23 +1,37 @@
-//! The operator's command: attaches to a running system, changes it only on request.
+//! The operator's command. It attaches to a running system and changes it only on request.
 
-// A command-line tool talks to its user on the console.
+// A command-line tool prints to the console.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod admin;
 mod check;
 mod create_topic;
-mod operator;
 mod reconcile;
 mod redrive;
 mod republish;
+mod system;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Operates a running ChargeOnce system: check it, verify it, repair it.
+const AFTER_HELP: &str = "\
+Finding the system (the first that is given counts):
+  --url URL              one service, where a command has this option
+  --state-dir DIR        the state directory of a running `lab up`
+  CHARGEONCE_SYSTEM      a JSON document with URLs, databases and broker of the system
+  CHARGEONCE_STATE_DIR   the state directory of a running `lab up`
+  otherwise              the default state directory of `lab up`
+
+Exit codes:
+  0  success
+  1  a check failed, or the command could not do its work; the reason is on standard error
+  2  `reconcile` found differences that need an operator; also a wrong command line";
+
+/// Operate a running ChargeOnce system: check it, verify it, repair it.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(name = "chargeonce", version, arg_required_else_help = true, after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -38,7 +52,7 @@ async fn main() -> ExitCode {
     match run(Cli::parse().command).await {
         Ok(code) => code,
         Err(error) => {
-            // For the user: the causes in one line and no backtrace.
+            // All causes in one line, without a backtrace.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
@@ -55,4 +69,25 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::CreateTopic(args) => create_topic::run(args).await?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_explains_when_to_use_it() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_long_about().map(ToString::to_string);
+            let help = help.unwrap_or_default();
+            assert!(help.contains("Exit"), "{}: {help}", command.get_name());
+        }
+    }
 }

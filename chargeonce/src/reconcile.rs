@@ -1,41 +1,44 @@
-//! `chargeonce reconcile`: has the provider's books held against the payment table, and shows the report.
+//! `chargeonce reconcile`: compares the provider's ledger with the payment table and prints the
+//! report.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+use endpoints::Service;
+use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-use endpoints::Endpoints;
-use endpoints::Service;
+use crate::admin::AdminClient;
+use crate::system::SystemArgs;
 
-/// A sweep over all books of a laptop takes seconds; this is for a hung one.
-const SWEEP_TIMEOUT: Duration = Duration::from_secs(600);
-/// The exit code when the books differ and something is left for a person to look at.
+/// The exit code when a difference needs an operator.
 const FLAGGED: u8 = 2;
 
-/// Compare the provider's books with the payment table, mend what can be mended, and report.
+/// Compare the provider's books with the payment table, repair what can be repaired, and report.
 ///
-/// Exits with 2 if something was flagged that a person has to look at.
+/// The payment service does this on a schedule. Run it by hand after an outage of the provider, or
+/// when a charge has no known outcome. It settles unknown outcomes and opens missing refunds. It
+/// only reports a charge that no attempt explains.
+///
+/// Exits with 0 if nothing is left to do, with 1 if the sweep failed, and with 2 if a difference was
+/// flagged for an operator.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The payment service's base URL [default: the system that `lab up` runs here].
+    /// Base URL of the payment service.
     #[arg(long)]
     url: Option<String>,
-    /// The whole of the books, however old, instead of the last days.
+    /// Compare all of the books, however old, instead of the last days.
     #[arg(long)]
     all: bool,
-    /// Show the latest reports instead of making a new one.
+    /// Print the latest reports instead of making a new one.
     #[arg(long)]
     list: bool,
-    /// As JSON, for programs.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Where a running `lab up` keeps its state.
-    #[arg(long)]
-    state_dir: Option<PathBuf>,
+    #[command(flatten)]
+    system: SystemArgs,
 }
 
 #[derive(Debug, Deserialize)]
@@ -45,7 +48,7 @@ struct Report {
     finished_at: Option<String>,
     charges: i64,
     attempts: i64,
-    young: i64,
+    recent: i64,
     settled: i64,
     refunds_settled: i64,
     refunds_opened: i64,
@@ -63,33 +66,25 @@ struct Difference {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let url = match &args.url {
-        Some(url) => url.trim_end_matches('/').to_owned(),
-        None => {
-            let state_dir = args.state_dir.clone();
-            let state_dir = state_dir.unwrap_or_else(Endpoints::default_state_dir);
-            Endpoints::load(&state_dir)?
-                .url(Service::Payment)
-                .to_owned()
-        }
-    };
+    let url = args.system.url(Service::Payment, args.url.as_deref())?;
     let reports = format!("{url}/admin/reconciliations");
-    let http = reqwest::Client::builder().timeout(SWEEP_TIMEOUT).build()?;
+    let admin = AdminClient::new()?;
     if args.list {
-        let answer = ask(http.get(&reports)).await?;
-        return show_list(answer, args.json);
+        let list = admin.call(Method::GET, &reports, None).await?;
+        print_list(list, args.json)?;
+        return Ok(ExitCode::SUCCESS);
     }
-    let sweep = http.post(&reports).query(&[("all", args.all)]);
     if !args.json {
         eprintln!("Comparing the books …");
     }
-    let answer = ask(sweep).await?;
+    let sweep = format!("{reports}?all={}", args.all);
+    let json = admin.call(Method::POST, &sweep, None).await?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&answer)?);
+        println!("{}", serde_json::to_string_pretty(&json)?);
     }
-    let report: Report = serde_json::from_value(answer).context("the report makes no sense")?;
+    let report: Report = serde_json::from_value(json).context("reading the report")?;
     if !args.json {
-        show(&report);
+        print(&report);
     }
     let flagged = report.differences.iter().any(|it| it.action == "flagged");
     Ok(match flagged {
@@ -98,22 +93,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-async fn ask(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
-    let answer = request.send().await.context("asking the payment service")?;
-    let status = answer.status();
-    let text = answer.text().await.unwrap_or_default();
-    if !status.is_success() {
-        bail!("the payment service answered {status}: {text}");
-    }
-    serde_json::from_str(&text).context("the answer is not JSON")
-}
-
-fn show(report: &Report) {
+fn print(report: &Report) {
     println!("\nReport {} of {}", report.id, report.started_at);
     for (what, count) in [
         ("charges in the provider's books", report.charges),
         ("captured attempts looked for in them", report.attempts),
-        ("too young to judge", report.young),
+        ("too recent to judge", report.recent),
         ("unknown outcomes settled", report.settled),
         ("refunds settled", report.refunds_settled),
         ("refunds opened for orphan charges", report.refunds_opened),
@@ -122,12 +107,12 @@ fn show(report: &Report) {
         println!("  {count:>9}  {what}");
     }
     if report.differences.is_empty() {
-        println!("\nBoth books say the same.");
+        println!("\nThe provider's books and the payment table agree.");
         return;
     }
     println!(
         "\n  {:<20} {:<14} {:<36}  {:<36}  DETAIL",
-        "DIFFERENCE", "DONE", "REFERENCE", "CHARGE"
+        "DIFFERENCE", "ACTION", "REFERENCE", "CHARGE"
     );
     for it in &report.differences {
         println!(
@@ -137,12 +122,12 @@ fn show(report: &Report) {
     }
 }
 
-fn show_list(answer: Value, json: bool) -> anyhow::Result<ExitCode> {
+fn print_list(list: Value, json: bool) -> anyhow::Result<()> {
     if json {
-        println!("{}", serde_json::to_string_pretty(&answer)?);
-        return Ok(ExitCode::SUCCESS);
+        println!("{}", serde_json::to_string_pretty(&list)?);
+        return Ok(());
     }
-    let reports = answer.get("data").cloned().unwrap_or_default();
+    let reports = list.get("data").cloned().unwrap_or_default();
     let reports: Vec<Report> = serde_json::from_value(reports).context("reading the reports")?;
     println!(
         "  {:>6}  {:<32} {:<12} {:>9} {:>9} {:>9} {:>9}",
@@ -161,5 +146,5 @@ fn show_list(answer: Value, json: bool) -> anyhow::Result<ExitCode> {
             report.differing
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

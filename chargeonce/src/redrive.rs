@@ -1,114 +1,135 @@
-//! `chargeonce redrive`: what is parked in the services, and a second chance for it.
+//! `chargeonce redrive`: lists parked messages, and processes or discards them.
 
 mod table;
 
-use std::path::PathBuf;
-
 use anyhow::{Context, bail};
+use endpoints::Service;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::operator::{CONSUMERS, Operator, parse_service};
-use endpoints::Endpoints;
-use endpoints::Service;
+use crate::admin::AdminClient;
+use crate::system::{CONSUMERS, SystemArgs, parse_consumer};
 
-/// Messages asked for at a time.
+/// Messages per page.
 const PAGE_ROWS: u32 = 200;
 
-/// Lists, redrives or discards messages that a service could not process.
+/// List, redrive or discard messages that a service could not process.
 ///
-/// A parked message holds up the later ones of its order in that service, and nothing else. Once the
-/// cause is gone, redrive it: the message and those behind it are handled in their order. Redriving
-/// twice does nothing more.
+/// A parked message blocks the later messages of its order in that service, and nothing else. Find
+/// the cause with `list` and `show`, fix it, then use `run`: the service processes the failed message
+/// and those behind it in order. Redriving twice has no further effect.
+///
+/// Exits with 0 on success, and with 1 if a redriven message failed again or a service could not be
+/// reached.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
-    /// Only this service: order, payment, fulfilment or receipt. Ids are a service's own.
-    #[arg(long, value_parser = parse_service, global = true)]
+    /// Only this service: order, payment, fulfilment or receipt. Message ids are unique per service.
+    #[arg(long, value_parser = parse_consumer, global = true)]
     service: Option<Service>,
+    /// Base URL of that service. Needs --service.
+    #[arg(long, global = true)]
+    url: Option<String>,
     /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
-    /// Where a running `lab up` keeps its state.
-    #[arg(long, value_name = "DIR", default_value_os_t = Endpoints::default_state_dir(), global = true)]
-    state_dir: PathBuf,
+    #[command(flatten)]
+    system: SystemArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// What is parked, oldest first.
+    /// List parked messages, oldest first.
     List,
-    /// One message with its headers and payload.
+    /// Show one message with its headers and payload. Needs --service.
     Show { id: i64 },
-    /// Handles parked messages: those of one message's order, or all.
+    /// Process parked messages again: those of one order, or all.
     #[command(
         override_usage = "chargeonce redrive run --service <SERVICE> <ID>\n       chargeonce redrive run --all"
     )]
     Run {
-        /// Any message of the order; the order's queue is handled from its first.
+        /// Any parked message of the order. The order's messages are processed from the first.
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<i64>,
-        /// Every order that is held up.
+        /// The messages of every blocked order.
         #[arg(long)]
         all: bool,
     },
-    /// Gives one culprit up for good, and handles what waits behind it. The service's log keeps its
-    /// content.
+    /// Discard one failed message for good and process those behind it. Needs --service. The
+    /// service's log keeps the content.
     Discard { id: i64 },
 }
 
-/// Carries the action out; fails if something is still held up that was to go on.
+/// Fails if a redriven message failed again.
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let desk = Desk {
-        endpoints: Endpoints::load(&args.state_dir)?,
-        operator: Operator::new()?,
-        service: args.service,
+    let url = args.url.as_deref();
+    let parked = ParkedMessages {
+        targets: args.system.targets(&CONSUMERS, args.service, url)?,
+        admin: AdminClient::new()?,
     };
     match args.action {
-        Action::List => list(&desk, args.json).await,
-        Action::Show { id } => show(&desk, id, args.json).await,
-        Action::Run { id, .. } => drive(&desk, id, args.json).await,
-        Action::Discard { id } => discard(&desk, id, args.json).await,
+        Action::List => list(&parked, args.json).await,
+        Action::Show { id } => show(&parked, id, args.json).await,
+        Action::Run { id: Some(id), .. } => redrive_one(&parked, id, args.json).await,
+        Action::Run { id: None, .. } => redrive_all(&parked, args.json).await,
+        Action::Discard { id } => discard(&parked, id, args.json).await,
     }
 }
 
-struct Desk {
-    endpoints: Endpoints,
-    operator: Operator,
-    service: Option<Service>,
+/// The parked messages of the chosen services.
+struct ParkedMessages {
+    /// Services and their base URLs.
+    targets: Vec<(Service, String)>,
+    admin: AdminClient,
 }
 
-impl Desk {
-    fn services(&self) -> impl Iterator<Item = Service> {
-        let only = self.service;
-        let all = CONSUMERS.into_iter();
-        all.filter(move |service| only.is_none_or(|only| only == *service))
+/// One service that may have parked messages.
+struct Target<'a> {
+    service: Service,
+    url: &'a str,
+    admin: &'a AdminClient,
+}
+
+impl ParkedMessages {
+    fn targets(&self) -> impl Iterator<Item = Target<'_>> {
+        self.targets.iter().map(|(service, url)| Target {
+            service: *service,
+            url,
+            admin: &self.admin,
+        })
     }
 
-    /// The one service that an id can be of.
-    fn the_service(&self) -> anyhow::Result<Service> {
-        self.service
-            .context("an id is a service's own: say whose with --service order|payment|fulfilment")
+    /// The one service that a message id belongs to.
+    fn only_target(&self) -> anyhow::Result<Target<'_>> {
+        let mut targets = self.targets();
+        match (targets.next(), targets.next()) {
+            (Some(target), None) => Ok(target),
+            _ => bail!(
+                "message ids are unique per service: add --service order|payment|fulfilment|receipt"
+            ),
+        }
+    }
+}
+
+impl Target<'_> {
+    async fn call(&self, method: Method, path: &str) -> anyhow::Result<Value> {
+        let url = format!("{}/admin/parked{path}", self.url);
+        self.admin.call(method, &url, None).await
     }
 
-    async fn ask(&self, service: Service, method: Method, path: &str) -> anyhow::Result<Value> {
-        let url = format!("{}/admin/parked{path}", self.endpoints.url(service));
-        self.operator.ask(method, &url, None).await
-    }
-
-    /// All that is parked in a service, each with the service's name.
-    async fn parked(&self, service: Service) -> anyhow::Result<Vec<Value>> {
+    /// Every parked message of the service, each with the service's name.
+    async fn list(&self) -> anyhow::Result<Vec<Value>> {
         let mut rows = Vec::new();
         let mut after = 0;
         loop {
             let path = format!("?limit={PAGE_ROWS}&after={after}");
-            let mut page = self.ask(service, Method::GET, &path).await?;
+            let mut page = self.call(Method::GET, &path).await?;
             let Value::Array(data) = page["data"].take() else {
-                bail!("{service} answered no list");
+                bail!("{} did not return a list", self.service);
             };
             for mut row in data {
-                row["service"] = service.name().into();
+                row["service"] = self.service.name().into();
                 rows.push(row);
             }
             match page["next"].as_i64() {
@@ -117,47 +138,63 @@ impl Desk {
             }
         }
     }
+
+    async fn redrive(&self, id: i64) -> anyhow::Result<Value> {
+        let path = format!("/{id}/redrive");
+        let result = self.call(Method::POST, &path).await?;
+        Ok(self.labelled(result, id))
+    }
+
+    fn labelled(&self, mut result: Value, id: i64) -> Value {
+        result["service"] = json!(self.service.name());
+        result["id"] = json!(id);
+        result
+    }
 }
 
-async fn list(desk: &Desk, json: bool) -> anyhow::Result<()> {
+async fn list(parked: &ParkedMessages, json: bool) -> anyhow::Result<()> {
     let mut rows = Vec::new();
-    for service in desk.services() {
-        rows.extend(desk.parked(service).await?);
+    for target in parked.targets() {
+        rows.extend(target.list().await?);
     }
     match json {
         true => println!("{}", Value::from(rows)),
         false if rows.is_empty() => println!("nothing is parked"),
-        false => print!("{}", table::of(&rows)),
+        false => print!("{}", table::list(&rows)),
     }
     Ok(())
 }
 
-async fn show(desk: &Desk, id: i64, json: bool) -> anyhow::Result<()> {
-    let service = desk.the_service()?;
-    let message = desk.ask(service, Method::GET, &format!("/{id}")).await?;
+async fn show(parked: &ParkedMessages, id: i64, json: bool) -> anyhow::Result<()> {
+    let target = parked.only_target()?;
+    let message = target.call(Method::GET, &format!("/{id}")).await?;
     match json {
         true => println!("{message}"),
-        false => print!("{}", table::one(&message)),
+        false => print!("{}", table::message(&message)),
     }
     Ok(())
 }
 
-async fn drive(desk: &Desk, id: Option<i64>, json: bool) -> anyhow::Result<()> {
+async fn redrive_one(parked: &ParkedMessages, id: i64, json: bool) -> anyhow::Result<()> {
+    let result = parked.only_target()?.redrive(id).await?;
+    print_results(vec![result], json)
+}
+
+async fn redrive_all(parked: &ParkedMessages, json: bool) -> anyhow::Result<()> {
     let mut results = Vec::new();
-    match id {
-        Some(id) => results.push(drive_one(desk, desk.the_service()?, id).await?),
-        None => {
-            for service in desk.services() {
-                // Only culprits: each brings what waits behind it along.
-                let parked = desk.parked(service).await?.into_iter();
-                for culprit in parked.filter(|row| row["failed"] == true) {
-                    let id = culprit["id"].as_i64().context("a message without an id")?;
-                    results.push(drive_one(desk, service, id).await?);
-                }
-            }
+    for target in parked.targets() {
+        // Only failed messages: redriving one also processes those that wait behind it.
+        let rows = target.list().await?.into_iter();
+        for failed in rows.filter(table::is_failed) {
+            let id = failed["id"].as_i64().context("a message without an id")?;
+            results.push(target.redrive(id).await?);
         }
     }
-    let held_up = results.iter().filter(|it| !it["failed"].is_null()).count();
+    print_results(results, json)
+}
+
+fn print_results(results: Vec<Value>, json: bool) -> anyhow::Result<()> {
+    let failed = results.iter().filter(|it| !it["failed"].is_null()).count();
     match json {
         true => println!("{}", Value::from(results)),
         false if results.is_empty() => println!("nothing is parked"),
@@ -165,22 +202,17 @@ async fn drive(desk: &Desk, id: Option<i64>, json: bool) -> anyhow::Result<()> {
             .iter()
             .for_each(|it| println!("{}", table::result(it))),
     }
-    if held_up > 0 {
-        bail!("{held_up} of them failed again: see `chargeonce redrive list`");
+    if failed > 0 {
+        bail!("{failed} messages failed again: see `chargeonce redrive list`");
     }
     Ok(())
 }
 
-async fn drive_one(desk: &Desk, service: Service, id: i64) -> anyhow::Result<Value> {
-    let path = format!("/{id}/redrive");
-    let result = desk.ask(service, Method::POST, &path).await?;
-    Ok(named(result, service, id))
-}
-
-async fn discard(desk: &Desk, id: i64, json: bool) -> anyhow::Result<()> {
-    let service = desk.the_service()?;
-    let result = desk.ask(service, Method::DELETE, &format!("/{id}")).await?;
-    let result = named(result, service, id);
+async fn discard(parked: &ParkedMessages, id: i64, json: bool) -> anyhow::Result<()> {
+    let target = parked.only_target()?;
+    let service = target.service;
+    let result = target.call(Method::DELETE, &format!("/{id}")).await?;
+    let result = target.labelled(result, id);
     match json {
         true => println!("{result}"),
         false if result["discarded"] == true => {
@@ -189,10 +221,4 @@ async fn discard(desk: &Desk, id: i64, json: bool) -> anyhow::Result<()> {
         false => println!("{service} {id}: not parked, nothing to discard"),
     }
     Ok(())
-}
-
-fn named(mut result: Value, service: Service, id: i64) -> Value {
-    result["service"] = json!(service.name());
-    result["id"] = json!(id);
-    result
 }

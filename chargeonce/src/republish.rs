@@ -1,36 +1,38 @@
-//! `chargeonce republish`: after the broker has lost its data, every service sends its events again.
-
-use std::path::PathBuf;
+//! `chargeonce republish`: every service publishes its recent events again.
 
 use anyhow::{Context, bail};
 use chrono::{DateTime, TimeDelta, Utc};
+use endpoints::Service;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::operator::{Operator, PUBLISHERS, parse_service};
-use endpoints::Endpoints;
-use endpoints::Service;
+use crate::admin::AdminClient;
+use crate::system::{PUBLISHERS, SystemArgs, parse_publisher};
 
-/// Has the services of a running system publish their recent events again.
+/// Publish recent events of the services again, after Kafka lost its data.
 ///
-/// For a broker that lost its data. Events keep their ids, so whoever has processed one passes it
-/// over, and a repeat is harmless. Run it once the broker is back and the topic exists; consumers that
-/// were not restarted may need a second run if they had read further than the new topic reached.
+/// Run it once the broker is back and the topic exists. Events keep their ids, so a consumer skips
+/// what it has processed, and running it twice is harmless. If a consumer was not restarted and had
+/// read further than the new topic reaches, run it a second time.
+///
+/// Exits with 0 if every service accepted, with 1 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How far back: 90s, 30m, 1h, 7d, or a time such as 2026-01-31T12:00:00Z. Events are kept for
-    /// 7 days unless the services were told otherwise.
+    /// How far back: 90s, 30m, 1h, 7d, or a time such as 2026-01-31T12:00:00Z. Services keep
+    /// published events for 7 days by default.
     #[arg(long, value_parser = parse_since)]
     since: Since,
     /// Only this service: order, payment or fulfilment.
-    #[arg(long, value_parser = parse_service)]
+    #[arg(long, value_parser = parse_publisher)]
     service: Option<Service>,
+    /// Base URL of that service. Needs --service.
+    #[arg(long)]
+    url: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Where a running `lab up` keeps its state.
-    #[arg(long, value_name = "DIR", default_value_os_t = Endpoints::default_state_dir())]
-    state_dir: PathBuf,
+    #[command(flatten)]
+    system: SystemArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,25 +41,23 @@ enum Since {
     At(DateTime<Utc>),
 }
 
-/// Asks each service in turn and reports how many events each sends again.
+/// Calls each service in turn and prints how many events it publishes again.
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let endpoints = Endpoints::load(&args.state_dir)?;
-    let operator = Operator::new()?;
+    let url = args.url.as_deref();
+    let targets = args.system.targets(&PUBLISHERS, args.service, url)?;
+    let admin = AdminClient::new()?;
     let since = match args.since {
         Since::Ago(delta) => Utc::now() - delta,
         Since::At(time) => time,
     };
     let mut counts = serde_json::Map::new();
-    for service in PUBLISHERS {
-        if args.service.is_some_and(|only| only != service) {
-            continue;
-        }
-        let url = format!("{}/admin/outbox/republish", endpoints.url(service));
+    for (service, url) in targets {
+        let url = format!("{url}/admin/outbox/republish");
         let body = json!({ "since": since.to_rfc3339() });
-        let answer = operator.ask(Method::POST, &url, Some(&body)).await;
-        let answer = answer.with_context(|| format!("{service} does not republish"))?;
-        let Some(count) = answer["republished"].as_u64() else {
-            bail!("{service} did not say how many events it sends again: {answer}");
+        let result = admin.call(Method::POST, &url, Some(&body)).await;
+        let result = result.with_context(|| format!("{service} does not republish"))?;
+        let Some(count) = result["republished"].as_u64() else {
+            bail!("{service} did not return a number of events: {result}");
         };
         if !args.json {
             println!("{:<11}{count:>10} events are sent again", service.name());
@@ -77,25 +77,25 @@ fn parse_since(text: &str) -> Result<Since, String> {
     if let Ok(time) = text.parse::<DateTime<Utc>>() {
         return Ok(Since::At(time));
     }
-    let wrong = || "expected 90s, 30m, 1h, 7d or a time such as 2026-01-31T12:00:00Z".to_owned();
-    let unit = text.chars().last().ok_or_else(wrong)?;
+    let invalid = || "expected 90s, 30m, 1h, 7d or a time such as 2026-01-31T12:00:00Z".to_owned();
+    let unit = text.chars().last().ok_or_else(invalid)?;
     let number: i64 = text[..text.len() - unit.len_utf8()]
         .parse()
         .ok()
         .filter(|number| *number >= 0)
-        .ok_or_else(wrong)?;
+        .ok_or_else(invalid)?;
     let seconds = match unit {
         's' => 1,
         'm' => 60,
         'h' => 3_600,
         'd' => 86_400,
-        _ => return Err(wrong()),
+        _ => return Err(invalid()),
     };
-    let seconds = number.checked_mul(seconds).ok_or_else(wrong)?;
+    let seconds = number.checked_mul(seconds).ok_or_else(invalid)?;
     TimeDelta::try_seconds(seconds)
         .filter(|delta| Utc::now().checked_sub_signed(*delta).is_some())
         .map(Since::Ago)
-        .ok_or_else(wrong)
+        .ok_or_else(invalid)
 }
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn since_is_a_span_or_a_time() {
+    fn since_is_a_duration_or_a_time() {
         assert_eq!(parse_since("1h"), Ok(Since::Ago(TimeDelta::hours(1))));
         assert_eq!(parse_since("7d"), Ok(Since::Ago(TimeDelta::days(7))));
         let time = parse_since("2026-01-31T12:00:00Z");

@@ -1,5 +1,5 @@
-//! `chargeonce verify`: asks any running system the questions a sceptical customer would ask, over its
-//! public API, and compares the answers with the promise. Each check can fail and says what it saw.
+//! `chargeonce verify`: tests the promises of a running system over its public API. Each check can
+//! fail, and then prints what it saw.
 
 mod checklist;
 mod checks;
@@ -7,79 +7,77 @@ mod outcomes;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
+use checklist::Checklist;
+use endpoints::client::Client;
+use endpoints::{Service, database};
+use outcomes::Accepted;
 use sqlx::PgPool;
 
-use checklist::Checklist;
-use endpoints::Endpoints;
-use endpoints::Service;
-use endpoints::client::Client;
-use endpoints::provider;
-use outcomes::Accepted;
+use crate::system::SystemArgs;
 
 /// Enough for a freshly started system to join its consumer groups and ship.
 const SHIPPED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Check replay, mismatch, keys and concurrency against a running system.
+/// Verify replay, key rules and concurrency of a running system over its public API.
+///
+/// Run it after an installation or an upgrade. It places a few real orders with the demo's payment
+/// method, repeats them in every way a client may, and waits until they have shipped. With access to
+/// the provider's database it also counts their charges.
+///
+/// Exits with 0 if every check passed, with 1 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The order service's base URL. Without it: the system that `lab up` runs here.
+    /// Base URL of the order service.
     #[arg(long)]
     url: Option<String>,
-    /// The API key to order with.
+    /// API key to order with.
     #[arg(long, default_value = "demo-key-acme")]
     key: String,
-    /// A second tenant's API key, to see that tenants do not share keys; empty leaves that check out.
+    /// API key of a second tenant, to check that tenants do not share idempotency keys. An empty
+    /// value skips that check.
     #[arg(long, default_value = "demo-key-globex")]
     other_key: String,
-    /// The PSP's database, to count charges in its own books.
+    /// URL of the provider's database, to count charges in its books.
     #[arg(long, value_name = "URL")]
     psp_database_url: Option<String>,
-    /// Where a running `lab up` keeps its state.
-    #[arg(long)]
-    state_dir: Option<PathBuf>,
+    #[command(flatten)]
+    system: SystemArgs,
 }
 
 /// Runs every check and fails if one of them did.
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let target = Target::find(&args)?;
     let client = Client::new(&target.order_url, &args.key)?;
-    let books = match &target.psp_database_url {
-        Some(url) => Some(provider::connect(url).await?),
+    let psp = match &target.psp_database_url {
+        Some(url) => Some(database::connect(url).await?),
         None => None,
     };
     println!("verifying {}\n", client.order_url());
     let mut checklist = Checklist::default();
-    run_checks(&mut checklist, &client, &args, books.as_ref()).await;
-    if books.is_none() {
-        println!("  – the PSP's books were not checked: pass --psp-database-url to count charges");
+    run_checks(&mut checklist, &client, &args.other_key, psp.as_ref()).await;
+    if psp.is_none() {
+        println!("  – the provider's books were not checked: pass --psp-database-url");
     }
-    println!(
-        "\n{} of {} checks passed",
-        checklist.passed(),
-        checklist.total()
-    );
-    if checklist.passed() < checklist.total() {
-        bail!(
-            "{} of {} checks failed",
-            checklist.total() - checklist.passed(),
-            checklist.total()
-        );
+    let (passed, total) = (checklist.passed(), checklist.total());
+    println!("\n{passed} of {total} checks passed");
+    if passed < total {
+        bail!("{} of {total} checks failed", total - passed);
     }
     Ok(())
 }
 
+/// An empty `other_key` skips the check of a second tenant.
 async fn run_checks(
     checklist: &mut Checklist,
     client: &Client,
-    args: &Args,
-    books: Option<&PgPool>,
+    other_key: &str,
+    psp: Option<&PgPool>,
 ) {
     let Some(first) = checks::place(checklist, client).await else {
-        // Nothing below means anything on a system that takes no orders.
+        // The other checks mean nothing on a system that accepts no orders.
         return;
     };
     checks::replay(checklist, client, &first).await;
@@ -90,54 +88,45 @@ async fn run_checks(
         owner: client.clone(),
         id: first.order_id,
     }];
-    if !args.other_key.is_empty() {
-        orders.extend(checks::other_tenant(checklist, client, &args.other_key, &first).await);
+    if !other_key.is_empty() {
+        orders.extend(checks::other_tenant(checklist, client, other_key, &first).await);
     }
     orders.extend(outcomes::parallel(checklist, client).await);
     outcomes::shipped(checklist, &orders, SHIPPED_WITHIN).await;
-    if let Some(psp) = books {
+    if let Some(psp) = psp {
         outcomes::charged_once(checklist, psp, &orders).await;
     }
 }
 
+/// The system to verify.
 struct Target {
     order_url: String,
     psp_database_url: Option<String>,
 }
 
 impl Target {
-    /// A URL names the system; the books of the local `lab up` are used only if it is that very one.
     fn find(args: &Args) -> anyhow::Result<Self> {
-        let state_dir = args
-            .state_dir
-            .clone()
-            .unwrap_or_else(Endpoints::default_state_dir);
-        let local = Endpoints::load(&state_dir);
+        let system = args.system.find();
         let Some(url) = &args.url else {
-            let local = local?;
+            let system = system?;
+            let psp_database_url = args.psp_database_url.clone();
             return Ok(Self {
-                order_url: local.url(Service::Order).to_owned(),
+                order_url: system.url(Service::Order).to_owned(),
                 psp_database_url: Some(
-                    args.psp_database_url
-                        .clone()
-                        .unwrap_or_else(|| local.database_url(Service::Psp).to_owned()),
+                    psp_database_url
+                        .unwrap_or_else(|| system.database_url(Service::Psp).to_owned()),
                 ),
             });
         };
         let url = url.trim_end_matches('/');
-        let books_of_local = local
+        // The books of a known system count only if the URL is one of its own.
+        let books = system
             .ok()
-            .filter(|local| {
-                local
-                    .urls
-                    .get(Service::Order)
-                    .iter()
-                    .any(|known| known == url)
-            })
-            .map(|local| local.database_url(Service::Psp).to_owned());
+            .filter(|system| system.urls.order.iter().any(|known| known == url))
+            .map(|system| system.database_url(Service::Psp).to_owned());
         Ok(Self {
             order_url: url.to_owned(),
-            psp_database_url: args.psp_database_url.clone().or(books_of_local),
+            psp_database_url: args.psp_database_url.clone().or(books),
         })
     }
 }

@@ -1,6 +1,7 @@
-//! The order client that verify, demo and load share: one request per call where the caller wants
-//! to see every answer, and one patient `place` that behaves as a well-mannered customer's code does.
-//! It keeps its keys in memory only; a client that survives its own death is another matter.
+//! A client of the order API. `send`, `cancel` and `pay_again` make one request; `place` retries.
+//!
+//! The caller keeps the idempotency keys in memory, so a retry does not survive a restart of the
+//! caller.
 
 mod response;
 
@@ -11,17 +12,17 @@ use serde::Deserialize;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-pub use response::Answer;
+pub use response::ApiResponse;
 
-/// Long enough for an intake that waits behind a full connection pool, short enough to notice a hang.
+/// Long enough for a request that waits for a database connection, short enough to notice a hang.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
-/// One request and its retries: with the back-off below, about 20 seconds.
+/// With the back-off below, one `place` gives up after about 20 seconds.
 const PLACE_TRIES_MAX: u32 = 12;
 const RETRY_BACKOFF_MIN: Duration = Duration::from_millis(50);
 const RETRY_BACKOFF_MAX: Duration = Duration::from_secs(3);
 const STATUS_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Speaks to one order service in the name of one API key.
+/// Calls one order service with one API key.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -29,7 +30,7 @@ pub struct Client {
     api_key: String,
 }
 
-/// What `GET /orders/{id}` says, as far as the lab looks.
+/// The fields of `GET /orders/{id}` that callers use.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Order {
     pub order_id: Uuid,
@@ -38,7 +39,8 @@ pub struct Order {
     pub version: i32,
 }
 
-/// Talks to the system without a detour: a proxy of the machine's would not know its names.
+/// An HTTP client that ignores the machine's proxy settings: a proxy cannot resolve the names of a
+/// local system.
 pub fn http(timeout: Duration) -> anyhow::Result<reqwest::Client> {
     reqwest::Client::builder()
         .timeout(timeout)
@@ -57,7 +59,7 @@ impl Client {
         })
     }
 
-    /// The same service, seen by another tenant.
+    /// The same service with another tenant's API key.
     pub fn with_api_key(&self, api_key: &str) -> Self {
         Self {
             api_key: api_key.to_owned(),
@@ -69,8 +71,8 @@ impl Client {
         &self.order_url
     }
 
-    /// Sends the order exactly once. `key` is `None` only to see the refusal.
-    pub async fn send(&self, key: Option<&str>, body: &str) -> anyhow::Result<Answer> {
+    /// Sends the order exactly once. Without a `key` the service must reject it.
+    pub async fn send(&self, key: Option<&str>, body: &str) -> anyhow::Result<ApiResponse> {
         let mut request = self
             .http
             .post(format!("{}/orders", self.order_url))
@@ -81,18 +83,23 @@ impl Client {
             request = request.header("idempotency-key", key);
         }
         let response = request.send().await.context("POST /orders")?;
-        Answer::read(response).await
+        ApiResponse::read(response).await
     }
 
-    /// Asks for the order to be cancelled, once.
-    pub async fn cancel(&self, id: Uuid) -> anyhow::Result<Answer> {
+    /// Requests the cancellation of the order, once.
+    pub async fn cancel(&self, id: Uuid) -> anyhow::Result<ApiResponse> {
         let request = self.http.delete(format!("{}/orders/{id}", self.order_url));
         let response = request.bearer_auth(&self.api_key).send().await;
-        Answer::read(response.context("DELETE /orders/{id}")?).await
+        ApiResponse::read(response.context("DELETE /orders/{id}")?).await
     }
 
     /// Pays a declined order with another method, once.
-    pub async fn pay_again(&self, id: Uuid, key: &str, method: &str) -> anyhow::Result<Answer> {
+    pub async fn pay_again(
+        &self,
+        id: Uuid,
+        key: &str,
+        method: &str,
+    ) -> anyhow::Result<ApiResponse> {
         let url = format!("{}/orders/{id}/payments", self.order_url);
         let request = self.http.post(url).bearer_auth(&self.api_key);
         let response = request
@@ -100,20 +107,22 @@ impl Client {
             .json(&serde_json::json!({ "payment_method": method }))
             .send()
             .await;
-        Answer::read(response.context("POST /orders/{id}/payments")?).await
+        ApiResponse::read(response.context("POST /orders/{id}/payments")?).await
     }
 
-    /// Sends the order under one key until the answer is final, or the tries are used up.
-    /// No answer at all, 5xx, 429 and 409-in-flight all mean "unknown", so the same key goes again.
-    pub async fn place(&self, key: &str, body: &str) -> anyhow::Result<Answer> {
+    /// Sends the order under one key until the response is final, or the tries are used up.
+    /// A lost response, 5xx, 429 and 409 with Retry-After leave the outcome unknown, so the same key
+    /// is sent again.
+    pub async fn place(&self, key: &str, body: &str) -> anyhow::Result<ApiResponse> {
         let mut backoff = RETRY_BACKOFF_MIN;
         let mut last = String::new();
         for _ in 0..PLACE_TRIES_MAX {
             let wait = match self.send(Some(key), body).await {
-                Ok(answer) if !answer.is_retryable() => return Ok(answer),
-                Ok(answer) => {
-                    last = answer.summary();
-                    answer.retry_after.unwrap_or(backoff).min(RETRY_BACKOFF_MAX)
+                Ok(response) if !response.is_retryable() => return Ok(response),
+                Ok(response) => {
+                    last = response.summary();
+                    let wait = response.retry_after.unwrap_or(backoff);
+                    wait.min(RETRY_BACKOFF_MAX)
                 }
                 Err(error) => {
                     last = format!("{error:#}");
@@ -123,7 +132,7 @@ impl Client {
             tokio::time::sleep(wait).await;
             backoff = (backoff * 2).min(RETRY_BACKOFF_MAX);
         }
-        bail!("no final answer for key {key} after {PLACE_TRIES_MAX} tries, last: {last}")
+        bail!("no final response for key {key} after {PLACE_TRIES_MAX} tries, last: {last}")
     }
 
     pub async fn order(&self, id: Uuid) -> anyhow::Result<Order> {
@@ -134,15 +143,15 @@ impl Client {
             .send()
             .await
             .with_context(|| format!("GET /orders/{id}"))?;
-        let answer = Answer::read(response).await?;
-        if answer.status != 200 {
-            bail!("GET /orders/{id} answered {}", answer.summary());
+        let response = ApiResponse::read(response).await?;
+        if response.status != 200 {
+            bail!("GET /orders/{id} returned {}", response.summary());
         }
-        serde_json::from_str(&answer.body)
-            .with_context(|| format!("reading the order {}", answer.body))
+        serde_json::from_str(&response.body)
+            .with_context(|| format!("reading the order {}", response.body))
     }
 
-    /// Polls until the order has the status. A service that is down for a moment is waited for as well.
+    /// Polls until the order has the status. An unreachable service counts as "not yet".
     pub async fn wait_for_status(
         &self,
         id: Uuid,
@@ -168,14 +177,14 @@ impl Client {
     }
 }
 
-/// An order of one line of goods; another quantity is another request.
+/// The body of an order with one line of goods. Another quantity makes a different request.
 pub fn order_body(quantity: u32) -> String {
     format!(
         r#"{{"customer_id":"cust-88","currency":"USD","items":[{{"sku":"SKU-99","quantity":{quantity},"unit_price":2500}}],"payment_method":"pm_card_ok"}}"#
     )
 }
 
-/// A key nobody has used: one per intent, kept over every retry of it.
+/// A fresh idempotency key. Use one per intent, and keep it for every retry.
 pub fn new_key(purpose: &str) -> String {
     format!("{purpose}-{}", Uuid::new_v4())
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A service that the lab can start.
+/// A service of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Service {
     /// Takes orders and owns their state.
@@ -13,14 +13,14 @@ pub enum Service {
     Payment,
     /// Decides whether an order ships.
     Fulfilment,
-    /// Sends receipts for what was paid.
+    /// Sends a receipt for each captured payment.
     Receipt,
     /// The mock payment provider.
     Psp,
 }
 
 impl Service {
-    /// Every service, in the order in which they are started: what is called, before who calls.
+    /// Every service in start order: a service comes before those that call it.
     pub const ALL: [Service; 5] = [
         Service::Psp,
         Service::Payment,
@@ -40,7 +40,7 @@ impl Service {
         }
     }
 
-    /// The port that `lab up` and the documents use.
+    /// The port that `lab up` uses and the documentation names.
     pub fn demo_port(self) -> u16 {
         match self {
             Service::Order => 8081,
@@ -51,7 +51,7 @@ impl Service {
         }
     }
 
-    /// Whether `migrate --demo-data` is understood: principals in order and payment, stock in
+    /// Whether the service supports `migrate --demo-data`: principals in order and payment, stock in
     /// fulfilment.
     pub fn has_demo_data(self) -> bool {
         matches!(
@@ -60,7 +60,7 @@ impl Service {
         )
     }
 
-    /// Whether the service takes part in the topic. The provider is outside of it.
+    /// Whether the service uses the topic. Only the provider does not.
     pub fn uses_kafka(self) -> bool {
         self != Service::Psp
     }
@@ -72,7 +72,7 @@ impl fmt::Display for Service {
     }
 }
 
-/// One value for each service; unlike a map, asking it cannot fail.
+/// One value for each service. Unlike a map, a look-up cannot fail.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PerService<T> {
     /// The order service's value.
@@ -88,7 +88,7 @@ pub struct PerService<T> {
 }
 
 impl<T> PerService<T> {
-    /// Asks `make` once per service.
+    /// Calls `make` once per service.
     pub fn from_fn(mut make: impl FnMut(Service) -> T) -> Self {
         PerService {
             order: make(Service::Order),

@@ -1,4 +1,4 @@
-//! The topic between the services, on a running cluster.
+//! Creates and deletes topics on a running Kafka cluster.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::error::RDKafkaErrorCode;
 
-/// Partitions of the topic unless a caller says otherwise.
+/// Default number of partitions of the topic.
 pub const PARTITIONS_DEFAULT: i32 = 6;
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -19,7 +19,7 @@ pub struct Topic {
     pub partitions: i32,
 }
 
-/// Creates the topic; one that exists stays as it is.
+/// Creates the topic. An existing topic stays unchanged.
 pub async fn create(brokers: &str, topic: &Topic) -> anyhow::Result<()> {
     let name = topic.name.as_str();
     let new = NewTopic::new(name, topic.partitions, TopicReplication::Fixed(1));
@@ -33,7 +33,7 @@ pub async fn create(brokers: &str, topic: &Topic) -> anyhow::Result<()> {
     }
 }
 
-/// Deletes the topic and its messages; one that does not exist is no error.
+/// Deletes the topic and its messages. A missing topic is not an error.
 pub async fn delete(brokers: &str, name: &str) -> anyhow::Result<()> {
     let results = admin(brokers)?
         .delete_topics(&[name], &admin_options())
@@ -49,7 +49,7 @@ pub async fn delete(brokers: &str, name: &str) -> anyhow::Result<()> {
 pub fn admin(brokers: &str) -> anyhow::Result<AdminClient<DefaultClientContext>> {
     ClientConfig::new()
         .set("bootstrap.servers", brokers)
-        // The caller reports a failed connection; librdkafka need not print it as well.
+        // The caller reports a failed connection, so librdkafka does not print it again.
         .set("log_level", "0")
         .create()
         .context("cannot create a Kafka client")

@@ -1,19 +1,37 @@
-//! The one checker of what must hold, over the databases of a running system.
+//! The checker of the system's invariants, over the databases of a running system.
 //!
-//! It reads every service's own tables and the provider's books, and compares. What must hold at any
-//! moment is [`always`]; what must hold once faults have healed and work is done is [`settled`].
+//! It reads every service's tables and the provider's ledger, and compares them. [`always`] checks
+//! what holds at every moment. [`settled`] checks what holds once faults have healed and no work is
+//! open.
 
-mod books;
+mod ledger;
+mod orders;
+mod payments;
+mod query;
 mod receipts;
+mod shipments;
+#[cfg(test)]
+mod status_literals;
 
 use std::fmt;
 
-use anyhow::Context;
+use endpoints::database::connect;
+use endpoints::{Endpoints, Service};
+use ledger::Ledger;
 use sqlx::PgPool;
 
-use books::Books;
-use endpoints::provider::connect;
-use endpoints::{Endpoints, Service};
+/// A broken invariant, by its name in ARCHITECTURE.md, with what was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub invariant: &'static str,
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.detail)
+    }
+}
 
 /// Pools of the five databases.
 pub struct Databases {
@@ -37,141 +55,124 @@ impl Databases {
     }
 }
 
-/// A broken invariant, by its name in ARCHITECTURE.md, with what was seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    pub invariant: &'static str,
-    pub seen: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.invariant, self.seen)
-    }
-}
-
-/// What holds at every moment, whatever is broken just now.
+/// What holds at every moment, whichever part is down.
 pub async fn always(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
-    // Effects before causes: what is read later can only have grown meanwhile.
-    let shipped = books::shipped(&databases.fulfilment).await?;
-    let books = Books::read(&databases.psp).await?;
-    let mut found = Vec::new();
-    for (order, charges) in books.charged_more_than_once() {
-        report(
-            &mut found,
-            "I1 one charge per order",
-            format!("{order} has {charges}"),
-        );
+    // Effects are read before their causes. A shipment read first must have its charge in a ledger
+    // that is read later; the other way round, new work would look like a violation.
+    let shipped = shipments::shipped(&databases.fulfilment).await?;
+    let ledger = Ledger::read(&databases.psp).await?;
+    let mut found = Violations::default();
+    for (order, charges) in ledger.charged_more_than_once() {
+        found.add("I1 one charge per order", format!("{order} has {charges}"));
     }
-    for (order, refunds) in books.refunded_more_than_once() {
-        report(
-            &mut found,
-            "I1 one refund per charge",
-            format!("{order} has {refunds}"),
-        );
+    for (order, refunds) in ledger.refunded_more_than_once() {
+        found.add("I1 one refund per charge", format!("{order} has {refunds}"));
     }
-    for order in shipped.keys().filter(|order| books.is_refunded(order)) {
-        report(
-            &mut found,
-            "I5 nothing ships that was refunded",
-            order.to_string(),
-        );
+    for order in shipped.keys() {
+        if ledger.is_refunded(order) {
+            found.add("I5 nothing ships that was refunded", order);
+        }
+        if !ledger.is_charged(order) {
+            found.add("I5 no shipment without a capture", order);
+        }
     }
-    for order in shipped.keys().filter(|order| !books.is_charged(order)) {
-        report(
-            &mut found,
-            "I5 no shipment without a capture",
-            order.to_string(),
-        );
-    }
-    for sku in books::stock_that_does_not_add_up(&databases.fulfilment).await? {
-        report(&mut found, "I6 stock is reserved once", sku);
-    }
-    Ok(found)
+    let stock = shipments::stock_mismatches(&databases.fulfilment).await?;
+    found.add_all("I6 stock is reserved once", stock);
+    Ok(found.0)
 }
 
-/// What holds when nothing is under way any more; includes [`always`].
+/// What holds once no work is open. Includes [`always`].
 pub async fn settled(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
-    let mut found = always(databases).await?;
-    let books = Books::read(&databases.psp).await?;
-    let shipped = books::shipped(&databases.fulfilment).await?;
-    let captured = books::captured(&databases.payment).await?;
-    for order in books::illegal_versions(&databases.order).await? {
-        report(&mut found, "I4 only legal transitions", order);
-    }
-    for order in books::unfinished(&databases.order).await? {
-        report(&mut found, "L1 every order is terminal", order);
-    }
+    let mut found = Violations(always(databases).await?);
+    let illegal = orders::illegal_versions(&databases.order).await?;
+    found.add_all("I4 only legal transitions", illegal);
+    let unfinished = orders::unfinished(&databases.order).await?;
+    found.add_all("L1 every order is terminal", unfinished);
+    check_open_work(databases, &mut found).await?;
+    let receipts = receipts::differences(&databases.payment, &databases.receipt).await?;
+    found.add_all("E1 one receipt per captured order", receipts);
+    check_totals(databases, &mut found).await?;
+    Ok(found.0)
+}
+
+/// L2: no outbox row, attempt, refund or receipt is open.
+async fn check_open_work(databases: &Databases, found: &mut Violations) -> anyhow::Result<()> {
     for (name, pool) in [
         ("order", &databases.order),
         ("payment", &databases.payment),
         ("fulfilment", &databases.fulfilment),
     ] {
-        let left = count(
-            pool,
-            "select count(*) from outbox where published_at is null",
-        )
-        .await?;
-        if left > 0 {
-            report(
-                &mut found,
-                "L2 outbox empty",
-                format!("{left} rows in {name}"),
-            );
+        let rows = query::count(pool, query::UNPUBLISHED).await?;
+        if rows > 0 {
+            found.add("L2 outbox empty", format!("{rows} rows in {name}"));
         }
     }
-    for (invariant, query) in [
+    for (invariant, pool, query) in [
         (
             "L2 no open attempts",
-            "select count(*) from payments where status in ('pending', 'unknown')",
+            &databases.payment,
+            payments::OPEN_ATTEMPTS,
         ),
         (
             "L2 no open refunds",
-            "select count(*) from refunds where status <> 'refunded'",
+            &databases.payment,
+            payments::OPEN_REFUNDS,
+        ),
+        (
+            "L2 no receipt pending",
+            &databases.receipt,
+            receipts::PENDING,
         ),
     ] {
-        let open = count(&databases.payment, query).await?;
+        let open = query::count(pool, query).await?;
         if open > 0 {
-            report(&mut found, invariant, open.to_string());
+            found.add(invariant, open.to_string());
         }
     }
-    for difference in books.differences(&captured) {
-        report(&mut found, "L5 books = payments", difference);
-    }
-    for difference in receipts::differences(&databases.payment, &databases.receipt).await? {
-        report(&mut found, "E1 one receipt per captured order", difference);
-    }
-    let pending = "select count(*) from receipts where status = 'pending'";
-    let pending = count(&databases.receipt, pending).await?;
-    if pending > 0 {
-        report(&mut found, "L2 no receipt pending", format!("{pending}"));
-    }
-    let orders = books::shipped_orders(&databases.order).await?;
-    if orders != shipped.len() as i64 {
-        let seen = format!("{orders} orders are shipped, {} shipments", shipped.len());
-        report(&mut found, "L1 order and fulfilment agree", seen);
-    }
-    // Direct charges are owed by no order.
-    let direct = books::captured_directly(&databases.payment).await?;
-    let taken = books.total() - direct;
-    let due = books::amount_due(&databases.order).await?;
-    if taken != due {
-        report(
-            &mut found,
-            "I2 the money adds up",
-            format!("{taken} taken and not given back, {due} due"),
+    Ok(())
+}
+
+/// L5, L1 and I2: the provider, payment, fulfilment and order agree on what was charged and shipped.
+async fn check_totals(databases: &Databases, found: &mut Violations) -> anyhow::Result<()> {
+    let ledger = Ledger::read(&databases.psp).await?;
+    let captured = payments::captured(&databases.payment).await?;
+    found.add_all("L5 books = payments", ledger.differences(&captured));
+
+    let orders = query::count(&databases.order, orders::SHIPPED).await?;
+    let shipments = shipments::shipped(&databases.fulfilment).await?.len();
+    if orders != shipments as i64 {
+        found.add(
+            "L1 order and fulfilment agree",
+            format!("{orders} orders are shipped, {shipments} shipments"),
         );
     }
-    Ok(found)
+
+    // A direct charge belongs to no order, so no order owes it.
+    let direct = query::count(&databases.payment, payments::CAPTURED_DIRECTLY).await?;
+    let taken = ledger.net_amount() - direct;
+    let due = query::count(&databases.order, orders::AMOUNT_DUE).await?;
+    if taken != due {
+        found.add(
+            "I2 the money adds up",
+            format!("{taken} charged and not refunded, {due} due"),
+        );
+    }
+    Ok(())
 }
 
-fn report(found: &mut Vec<Violation>, invariant: &'static str, seen: String) {
-    found.push(Violation { invariant, seen });
-}
+/// Collects violations.
+#[derive(Default)]
+struct Violations(Vec<Violation>);
 
-async fn count(pool: &PgPool, query: &'static str) -> anyhow::Result<i64> {
-    sqlx::query_scalar(query)
-        .fetch_one(pool)
-        .await
-        .with_context(|| format!("counting: {query}"))
+impl Violations {
+    fn add(&mut self, invariant: &'static str, detail: impl Into<String>) {
+        let detail = detail.into();
+        self.0.push(Violation { invariant, detail });
+    }
+
+    fn add_all(&mut self, invariant: &'static str, details: Vec<String>) {
+        for detail in details {
+            self.add(invariant, detail);
+        }
+    }
 }

@@ -1,24 +1,24 @@
-//! The log of receipts beside the payments that they are for.
+//! Compares the receipt service's log with the captured payments.
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
 use sqlx::PgPool;
 
-/// Orders whose log does not have exactly one receipt for each time that money was taken. Direct
-/// charges are announced to nobody, and get none.
-pub(super) async fn differences(payment: &PgPool, receipt: &PgPool) -> anyhow::Result<Vec<String>> {
-    let captured = per_order(
-        payment,
-        "select order_id::text, count(*) from payments
-         where charge_id is not null and principal_id is null group by 1",
-    )
-    .await?;
-    let logged = per_order(
-        receipt,
-        "select order_id::text, count(*) from receipts group by 1",
-    )
-    .await?;
+use crate::query::per_order;
+
+/// Receipts that are not sent yet.
+pub(crate) const PENDING: &str = "select count(*) from receipts where status = 'pending'";
+
+/// Direct charges are not announced on the topic, so they have no receipt.
+const CAPTURED: &str = "select order_id::text, count(*) from payments
+     where charge_id is not null and principal_id is null group by 1";
+
+const LOGGED: &str = "select order_id::text, count(*) from receipts group by 1";
+
+/// Orders that do not have exactly one receipt for each capture.
+pub(crate) async fn differences(payment: &PgPool, receipt: &PgPool) -> anyhow::Result<Vec<String>> {
+    let captured = per_order(payment, CAPTURED).await?;
+    let logged = per_order(receipt, LOGGED).await?;
     let mut orders: Vec<&String> = captured.keys().chain(logged.keys()).collect();
     orders.sort_unstable();
     orders.dedup();
@@ -31,7 +31,15 @@ pub(super) async fn differences(payment: &PgPool, receipt: &PgPool) -> anyhow::R
     Ok(differences.collect())
 }
 
-async fn per_order(pool: &PgPool, query: &'static str) -> anyhow::Result<BTreeMap<String, i64>> {
-    let rows: Vec<(String, i64)> = sqlx::query_as(query).fetch_all(pool).await.context(query)?;
-    Ok(rows.into_iter().collect())
+#[cfg(test)]
+mod tests {
+    use receipt::domain::status::Status;
+
+    use super::*;
+    use crate::status_literals::assert_known;
+
+    #[test]
+    fn status_literals_exist_in_the_receipt_service() {
+        assert_known(PENDING, &[Status::Pending.as_str()]);
+    }
 }

@@ -1,8 +1,8 @@
-//! `lab balance`: one address in front of all replicas of a service, as any orchestrator provides.
+//! `lab balance`: one address in front of all replicas of a service, for Docker Compose.
 //!
-//! It works on connections, not on requests: each new one goes to the next of the addresses that the
-//! name has just now, or to one after that if it is refused there. A replica that dies takes its open
-//! connections with it; that is for the client to survive, under the same key.
+//! It balances connections, not requests. Each new connection goes to the next address that the name
+//! resolves to, or to the one after it if that replica refuses. When a replica dies, its connections
+//! break, and the client has to retry with the same key.
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -17,17 +17,17 @@ use tokio::time::timeout;
 
 use testkit::signals::StopSignals;
 
-/// A replica on the same network answers at once, or is gone.
+/// A live replica on the same network accepts at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Connections of one route at once; further ones wait to be accepted. Each takes two files.
+/// Concurrent connections per route; further ones wait to be accepted. Each uses two files.
 const CONNECTIONS_MAX: usize = 4_000;
-/// Pause after a connection that could not be accepted: there may be too many open files.
+/// Pause after a failed accept: there may be too many open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// Spreads connections over the replicas behind a name until SIGTERM.
+/// Spread connections over the replicas behind a name until SIGTERM.
 #[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Where to listen, and the name and port behind it: 0.0.0.0:8081=order:8081.
+pub(crate) struct Args {
+    /// Address to listen on, and name and port of the replicas: 0.0.0.0:8081=order:8081.
     #[arg(required = true, value_name = "ADDRESS=HOST:PORT")]
     routes: Vec<Route>,
 }
@@ -45,7 +45,7 @@ impl FromStr for Route {
         let (listen, target) = text.split_once('=').ok_or("expected ADDRESS=HOST:PORT")?;
         let listen = listen
             .parse()
-            .map_err(|_| format!("{listen:?} is no address to listen on"))?;
+            .map_err(|_| format!("{listen:?} is not an address to listen on"))?;
         match target.rsplit_once(':') {
             Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(Route {
                 listen,
@@ -56,7 +56,7 @@ impl FromStr for Route {
     }
 }
 
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
     let mut routes = JoinSet::new();
     for route in args.routes {
@@ -69,11 +69,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Spreads connections for as long as it is polled.
+/// Spreads connections until it is dropped.
 async fn serve(listener: TcpListener, target: String) {
     let target: Arc<str> = target.into();
     let turn = Arc::new(AtomicUsize::new(0));
-    // Dropped with this function, and the connections with them.
+    // Dropping the set closes the connections.
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -83,25 +83,25 @@ async fn serve(listener: TcpListener, target: String) {
         let (target, turn) = (Arc::clone(&target), Arc::clone(&turn));
         match accepted {
             Ok((client, _)) => {
-                connections.spawn(async move { pass(client, &target, &turn).await });
+                connections.spawn(async move { forward(client, &target, &turn).await });
             }
             Err(error) => {
-                eprintln!("{target}: accepting: {error}");
+                eprintln!("{target}: accept failed: {error}");
                 tokio::time::sleep(ACCEPT_RETRY).await;
             }
         }
     }
 }
 
-/// Passes bytes on until either side breaks off. Without a replica the client's connection is
-/// closed, as by one that just died.
-async fn pass(mut client: TcpStream, target: &str, turn: &AtomicUsize) {
+/// Forwards bytes until either side closes. Without a replica the client's connection is closed, as if
+/// the replica had just died.
+async fn forward(mut client: TcpStream, target: &str, turn: &AtomicUsize) {
     if let Some(mut replica) = connect(target, turn).await {
         let _ = tokio::io::copy_bidirectional(&mut client, &mut replica).await;
     }
 }
 
-/// A connection to one of the replicas that the name stands for just now.
+/// A connection to one of the replicas that the name resolves to now.
 async fn connect(target: &str, turn: &AtomicUsize) -> Option<TcpStream> {
     let replicas = match tokio::net::lookup_host(target).await {
         Ok(found) => found.collect(),
@@ -113,14 +113,14 @@ async fn connect(target: &str, turn: &AtomicUsize) -> Option<TcpStream> {
     let turn = turn.fetch_add(1, Ordering::Relaxed);
     let stream = connect_in_turn(replicas, turn).await;
     if stream.is_none() {
-        eprintln!("{target}: no replica takes connections");
+        eprintln!("{target}: no replica accepts connections");
     }
     stream
 }
 
-/// A connection to the replica whose turn it is, or to the next that takes one.
+/// A connection to the replica whose turn it is, or to the next that accepts.
 async fn connect_in_turn(mut replicas: Vec<SocketAddr>, turn: usize) -> Option<TcpStream> {
-    // Name servers shuffle; turns need an order.
+    // Name servers shuffle the addresses; turns need a fixed order.
     replicas.sort_unstable();
     let first = turn % replicas.len().max(1);
     replicas.rotate_left(first);
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_names_both_sides() {
+    fn route_has_listen_address_and_target() {
         let route: Route = "0.0.0.0:8081=order:8081".parse().unwrap();
         assert_eq!(route.listen.port(), 8081);
         assert_eq!(route.target, "order:8081");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn replicas_take_turns_and_a_dead_one_is_passed_over() {
+    async fn replicas_take_turns_and_dead_ones_are_skipped() {
         let listeners = [
             TcpListener::bind("127.0.0.1:0").await.unwrap(),
             TcpListener::bind("127.0.0.1:0").await.unwrap(),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_pass_both_ways() {
+    async fn bytes_are_forwarded_both_ways() {
         let replica = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target = replica.local_addr().unwrap().to_string();
         let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -188,12 +188,12 @@ mod tests {
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(b"ping").await.unwrap();
         let (mut behind, _) = replica.accept().await.unwrap();
-        let mut heard = [0; 4];
-        behind.read_exact(&mut heard).await.unwrap();
-        assert_eq!(&heard, b"ping");
+        let mut received = [0; 4];
+        behind.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"ping");
         behind.write_all(b"pong").await.unwrap();
-        client.read_exact(&mut heard).await.unwrap();
-        assert_eq!(&heard, b"pong");
+        client.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"pong");
         server.abort();
     }
 }

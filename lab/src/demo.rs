@@ -1,10 +1,12 @@
-//! `lab demo`: starts the whole system and tells its story, one chapter per promise, ending with the
-//! PSP's books. Every claim is checked as it is told, so a broken promise ends the demo with an error.
+//! `lab demo`: starts the whole system and shows its promises, one per chapter. Every claim is
+//! checked, so a broken promise ends the demo with an error. The last chapter counts every order in
+//! the provider's books.
 //!
-//! A chapter is a function in `demo/<chapter>.rs`; to add one, write it and name it in `tell`.
+//! A chapter is `demo/<chapter>.rs` with a `run` function. To add one, call it in `run_chapters`.
 
-mod books;
+mod context;
 mod kill_payment;
+mod ledger;
 mod other_body;
 mod out_of_stock;
 mod parallel;
@@ -13,72 +15,67 @@ mod place;
 mod receipts;
 mod retry;
 mod slow_provider;
-mod story;
 
 use anyhow::{anyhow, bail};
-
-use endpoints::Endpoints;
-use endpoints::Service;
-use story::Story;
+use context::Demo;
+use endpoints::{Endpoints, Service};
 use testkit::broker::Kafka;
 use testkit::signals::StopSignals;
 use testkit::system::{Ports, System, SystemOptions};
 
-/// Short, so that the chapter about a dead payment service waits seconds for the lease, not minutes.
+/// Short, so that the chapter about a killed payment service waits seconds for the lease to expire.
 const LEASE_MS: u64 = 3_000;
-/// Must stay below the lease: a call that outlives it could be made twice at once.
+/// Below the lease: a call that outlives its lease could run twice at once.
 const PSP_TIMEOUT_MS: u64 = 2_500;
-/// What a slow card takes: long enough that everybody in front gives up, short enough for a demo.
+/// How long the provider takes for a slow card: longer than every time-out in front of it.
 const PSP_SLOW_MS: u64 = 10_000;
 
-/// Start the whole system here and watch it keep its promise.
+/// Start the whole system and show what it promises, step by step.
 #[derive(Debug, clap::Args)]
-pub struct Args {
-    /// End after the story instead of leaving the system up until Ctrl-C.
+pub(crate) struct Args {
+    /// Stop the system after the last chapter instead of leaving it up until Ctrl-C.
     #[arg(long)]
     once: bool,
-    /// The broker: `embedded` (nothing to install) or `apache` (a real Apache Kafka).
+    /// Kafka broker: `embedded` (nothing to install) or `apache` (a real Apache Kafka).
     #[arg(long, default_value = "embedded")]
     kafka: Kafka,
-    /// Where the services listen: `fixed` (8081 and up, as the documents say) or `free`.
+    /// Where the services listen: `fixed` (8081 to 8084, 8090, 8025) or `free`.
     #[arg(long, default_value = "fixed", value_parser = parse_ports)]
     ports: Ports,
 }
 
-/// Tells the story once, then leaves the system to the reader.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+/// Runs every chapter once, then leaves the system up.
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
-    println!(
-        "Starting Postgres, a broker, a mail sink and five services as processes of this machine …"
-    );
+    println!("Starting Postgres, a Kafka broker, a mail sink and five services as processes …");
     let system = tokio::select! {
         system = System::start(options(&args)) => system?,
-        _ = signals.next() => bail!("interrupted before everything was up"),
+        _ = signals.next() => bail!("interrupted before the system was up"),
     };
-    let told = tokio::select! {
-        told = tell(&system) => told,
+    let result = tokio::select! {
+        result = run_chapters(&system) => result,
         _ = signals.next() => Err(anyhow!("interrupted")),
     };
-    if told.is_ok() && !args.once {
-        invite(&system);
+    if result.is_ok() && !args.once {
+        print_next_steps(&system);
         signals.next().await;
     }
     let stopped = system.stop().await;
-    told.and(stopped)
+    result.and(stopped)
 }
 
-async fn tell(system: &System) -> anyhow::Result<()> {
-    let mut story = Story::open(system).await?;
-    let first = place::tell(&mut story).await?;
-    retry::tell(&mut story, &first).await?;
-    parallel::tell(&mut story).await?;
-    other_body::tell(&mut story, &first).await?;
-    kill_payment::tell(&mut story).await?;
-    pay_again::tell(&mut story).await?;
-    out_of_stock::tell(&mut story).await?;
-    slow_provider::tell(&mut story).await?;
-    receipts::tell(&mut story).await?;
-    books::tell(&mut story).await
+async fn run_chapters(system: &System) -> anyhow::Result<()> {
+    let mut demo = Demo::new(system).await?;
+    let first = place::run(&mut demo).await?;
+    retry::run(&mut demo, &first).await?;
+    parallel::run(&mut demo).await?;
+    other_body::run(&mut demo, &first).await?;
+    kill_payment::run(&mut demo).await?;
+    pay_again::run(&mut demo).await?;
+    out_of_stock::run(&mut demo).await?;
+    slow_provider::run(&mut demo).await?;
+    receipts::run(&mut demo).await?;
+    ledger::run(&mut demo).await
 }
 
 fn options(args: &Args) -> SystemOptions {
@@ -105,22 +102,21 @@ fn parse_ports(text: &str) -> Result<Ports, String> {
     }
 }
 
-fn invite(system: &System) {
+fn print_next_steps(system: &System) {
     let order = system.url(Service::Order);
-    println!("\nThe system stays up until Ctrl-C. Things to try from another terminal:\n");
+    println!("\nThe system stays up until Ctrl-C. Try these in another terminal:\n");
+    println!("Place an order. Send it twice: the second response is a replay.");
     println!("  curl -i {order}/orders -H 'Authorization: Bearer demo-key-acme' \\");
     println!("       -H 'Idempotency-Key: my-first-key' -H 'Content-Type: application/json' \\");
     println!("       -d '{}'", endpoints::client::order_body(1));
-    println!("  … the same again: the same bytes, with Idempotent-Replayed: true");
-    println!("  chargeonce verify                      every check against this system");
-    println!(
-        "  kill -9 {:<8}                payment dies; the supervisor and the lease repair it",
-        system.pid("payment").unwrap_or_default()
-    );
-    println!(
-        "  ls {}   one receipt for each order, as mail files",
-        system.endpoints().mails_dir.display()
-    );
+    println!("\nTest the promises over the API, and check every invariant in the databases:");
+    println!("  chargeonce verify");
+    println!("  chargeonce check");
+    println!("\nKill payment. The lab restarts it, and it resumes its work:");
+    println!("  kill -9 {}", system.pid("payment").unwrap_or_default());
+    println!("\nRead the receipts:");
+    println!("  ls {}", system.endpoints().mails_dir.display());
+    println!("\nCount charges per order in the provider's database:");
     println!(
         "  psql '{}' -c 'select reference, count(*) from charges group by 1'",
         system.database_url(Service::Psp)

@@ -1,12 +1,12 @@
-//! `lab idle`: a container that other commands of the lab are run in.
+//! `lab idle`: keeps a container running, so that other commands can be run in it.
 
 use testkit::signals::StopSignals;
 
-/// Does nothing until SIGTERM; for a container that other commands are run in.
+/// Do nothing until SIGTERM. For a container in which other commands are run.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {}
 
-pub async fn run(_: Args) -> anyhow::Result<()> {
+pub(crate) async fn run(_: Args) -> anyhow::Result<()> {
     StopSignals::listen()?.next().await;
     Ok(())
 }

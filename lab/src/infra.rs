@@ -1,4 +1,4 @@
-//! `lab infra`: Postgres and a broker around another command.
+//! `lab infra`: runs a command with a private Postgres and broker.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -17,20 +17,19 @@ use testkit::scratch::Scratch;
 use testkit::signals::{Stop, StopSignals};
 use testkit::supervisor::Supervisor;
 
-/// Added to a signal's number when a command died from it, as shells do.
+/// Added to the signal number if a signal killed the command, as shells do.
 const SIGNAL_EXIT_CODE: i32 = 128;
 
-/// Starts Postgres and a broker, runs a command with TEST_DATABASE_URL and KAFKA_BROKERS set,
-/// and stops them again.
+/// Run a command with a private Postgres and Kafka broker.
 ///
-/// Without a command it prints the variables and waits for Ctrl-C. The exit code is the
-/// command's.
+/// The command finds them in TEST_DATABASE_URL and KAFKA_BROKERS. Both are removed when it ends, and
+/// its exit code is returned. Without a command, the variables are printed until Ctrl-C.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Which broker to start.
     #[arg(long, value_enum, default_value = "embedded")]
     kafka: KafkaChoice,
-    /// What to run, after `--`.
+    /// Command to run, after `--`.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -39,14 +38,14 @@ pub struct Args {
 enum KafkaChoice {
     /// A real Apache Kafka; needs Java, and Maven the first time.
     Apache,
-    /// librdkafka's own broker, in memory.
+    /// librdkafka's built-in broker, in memory.
     Embedded,
     /// No broker.
     None,
 }
 
 /// Runs the command and returns its exit code.
-pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut signals = StopSignals::listen()?;
     let logs = Scratch::new()?;
     let supervisor = Supervisor::new(true, false);
@@ -57,7 +56,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let infra = match started {
         Ok(infra) => infra,
         Err(error) => {
-            eprintln!("The logs are kept in {}", logs.keep().display());
+            eprintln!("Logs: {}", logs.keep().display());
             return Err(error);
         }
     };
@@ -65,7 +64,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some((program, rest)) => {
             let mut spec = Spec::on_console(program).args(rest);
             spec.env = infra.env.clone();
-            exit_code(attend(&Process::spawn(&spec, &[])?, &mut signals).await)
+            exit_code(wait_for(&Process::spawn(&spec, &[])?, &mut signals).await)
         }
         None => {
             for (name, value) in &infra.env {
@@ -80,7 +79,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// What runs around the command.
+/// The Postgres and broker of one command.
 struct Infra {
     cluster: Cluster,
     broker: Option<Broker>,
@@ -126,13 +125,13 @@ impl Infra {
     }
 }
 
-/// Waits for the command, passing on what asks us to stop: its databases go after it, not before.
-async fn attend(command: &Process, signals: &mut StopSignals) -> ExitStatus {
+/// Waits for the command and forwards stop signals to it: its databases must outlive it.
+async fn wait_for(command: &Process, signals: &mut StopSignals) -> ExitStatus {
     loop {
         tokio::select! {
             status = command.exited() => return status,
             stop = signals.next() => match stop {
-                // The terminal has told the command as well.
+                // The terminal sends Ctrl-C to the command, too.
                 Stop::Interrupt => {}
                 Stop::Terminate => command.signal(Signal::TERM),
             },

@@ -1,5 +1,6 @@
-//! `lab load`: drives orders through a real system with all the rudeness of real clients, measures it
-//! beside the machine's own limit, and counts every accepted order in the PSP's books.
+//! `lab load`: sends orders to a real system as clients do, with retries, duplicates and hang-ups. It
+//! measures the system relative to bare SQL on the same machine, and counts the charges of every
+//! accepted order in the provider's books.
 
 mod customer;
 mod drive;
@@ -10,85 +11,84 @@ mod print;
 mod report;
 mod request;
 mod run;
-mod settle;
+mod sampler;
+mod shipping;
 mod tally;
 mod target;
 mod usage;
-mod watch;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail, ensure};
 
-use drive::{Pace, Plan, Until};
-use endpoints::Endpoints;
+use drive::{Arrivals, Plan, StopAfter};
 use request::Mix;
 use target::Target;
 use testkit::broker::Kafka;
 use testkit::signals::StopSignals;
 
-/// Drive orders through a real system and measure it.
+/// Send orders to a real system and measure it.
+///
+/// Starts its own system unless --attach is given. Exits with 1 if an accepted order was not charged
+/// exactly once, did not ship, or got contradictory responses.
 #[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Closed loop: so many clients, each waiting for its answer before the next order.
+pub(crate) struct Args {
+    /// Closed loop: number of clients. Each waits for its response before it sends the next order.
     #[arg(long, default_value_t = 32, conflicts_with = "rate")]
     clients: usize,
-    /// Open loop: so many orders per second on a fixed schedule, whatever the system does.
+    /// Open loop: orders per second, sent on a fixed schedule even if the system is slow.
     #[arg(long)]
     rate: Option<f64>,
-    /// How long to drive.
+    /// How long to send orders.
     #[arg(long, default_value_t = 30)]
     seconds: u64,
-    /// The broker of the system that is started: `apache` or `embedded`.
+    /// Kafka broker of the system to start: `apache` or `embedded`.
     #[arg(long, default_value = "apache", conflicts_with = "attach")]
     kafka: Kafka,
-    /// Use the system that `lab up` runs instead of starting one.
+    /// Use a running system instead of starting one.
     #[arg(long)]
     attach: bool,
-    /// Where a running `lab up` keeps its state.
-    #[arg(long, requires = "attach")]
+    /// State directory of a running `lab up` [default: CHARGEONCE_SYSTEM, or the directory that
+    /// `lab up` uses by default].
+    #[arg(long, value_name = "DIR", requires = "attach")]
     state_dir: Option<PathBuf>,
-    /// Share of orders sent again after they were answered.
+    /// Share of orders that are sent again after their response.
     #[arg(long, default_value_t = 0.05)]
     retry_share: f64,
-    /// Share of orders sent twice at once.
+    /// Share of orders that are sent twice at the same time.
     #[arg(long, default_value_t = 0.05)]
     duplicate_share: f64,
-    /// Share of orders hung up on once fully sent, and sent again later.
+    /// Share of orders whose client hangs up after sending, and sends them again later.
     #[arg(long, default_value_t = 0.02)]
     hangup_share: f64,
-    /// Stop payment, accept so many orders, start payment, and measure how they are worked off.
+    /// Stop payment, wait for this many accepted orders, start payment, and measure how fast they ship.
     #[arg(long, conflicts_with_all = ["attach", "rate"])]
     backlog: Option<u64>,
-    /// How long pgbench runs the intake SQL, before the drive.
+    /// How long pgbench runs the intake SQL before the orders are sent.
     #[arg(long, default_value_t = 10)]
     pgbench_seconds: u64,
-    /// Leave pgbench out, and with it the ratios.
+    /// Do not run pgbench. The report then has no ratios.
     #[arg(long)]
     no_pgbench: bool,
-    /// Fewer accepted orders than this and the run counts as failed: it would prove nothing.
+    /// Fail if fewer orders are accepted: such a run would prove nothing.
     #[arg(long, default_value_t = 100)]
     accepted_min: u64,
-    /// Print the report as JSON, too.
+    /// Also print the report as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// One run: limit, drive, settling, books. Fails if any accepted order is not charged exactly once.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+/// Measures one run and fails if a promise was broken.
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let plan = args.plan()?;
     let mut signals = StopSignals::listen()?;
     let target = if args.attach {
-        let state_dir = args
-            .state_dir
-            .clone()
-            .unwrap_or_else(Endpoints::default_state_dir);
-        Target::attach(&state_dir)?
+        Target::attach(args.state_dir.as_deref())?
     } else {
         tokio::select! {
             started = Target::start(args.kafka.clone()) => started?,
-            _ = signals.next() => bail!("interrupted before everything was up"),
+            _ = signals.next() => bail!("interrupted before the system was up"),
         }
     };
     let reported = tokio::select! {
@@ -106,7 +106,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     if !failures.is_empty() {
         bail!("the run failed: {}", failures.join("; "));
     }
-    println!("  one order, one charge: held for all {}", report.accepted);
+    println!(
+        "  every one of {} accepted orders was charged exactly once",
+        report.accepted
+    );
     Ok(())
 }
 
@@ -120,24 +123,28 @@ impl Args {
         let shares = [mix.retry_share, mix.duplicate_share, mix.hangup_share];
         ensure!(
             shares.iter().all(|share| *share >= 0.0) && shares.iter().sum::<f64>() <= 1.0,
-            "the shares must be between 0 and 1, and 1 in sum"
+            "each share must be between 0 and 1, and their sum at most 1"
         );
-        let pace = match self.rate {
+        let arrivals = match self.rate {
             Some(rate_per_s) => {
-                ensure!(rate_per_s > 0.0, "the rate must be above 0");
-                Pace::Open { rate_per_s }
+                ensure!(rate_per_s > 0.0, "--rate must be above 0");
+                Arrivals::OpenLoop { rate_per_s }
             }
             None => {
-                ensure!(self.clients > 0, "at least one client is needed");
-                Pace::Closed {
+                ensure!(self.clients > 0, "--clients must be at least 1");
+                Arrivals::ClosedLoop {
                     clients: self.clients,
                 }
             }
         };
-        let until = match self.backlog {
-            Some(orders) => Until::Accepted(orders),
-            None => Until::Elapsed(Duration::from_secs(self.seconds)),
+        let stop_after = match self.backlog {
+            Some(orders) => StopAfter::Accepted(orders),
+            None => StopAfter::Elapsed(Duration::from_secs(self.seconds)),
         };
-        Ok(Plan { pace, until, mix })
+        Ok(Plan {
+            arrivals,
+            stop_after,
+            mix,
+        })
     }
 }

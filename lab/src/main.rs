@@ -1,12 +1,22 @@
-//! The command line of the lab.
+//! The lab: runs the whole system on one machine, to try it, break it and measure it.
+
+// A command-line tool prints to the console.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod balancer;
+mod chaos;
+mod demo;
+mod idle;
+mod infra;
+mod load;
+mod up;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use lab::{balancer, chaos, demo, idle, infra, load, up};
 use testkit::{broker, smtp_sink};
 
-/// Runs ChargeOnce on one machine: to try it, to break it, to measure it.
+/// Run ChargeOnce on one machine: try it, break it, measure it.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Cli {
@@ -36,11 +46,8 @@ async fn main() -> ExitCode {
     match run(Cli::parse().command).await {
         Ok(code) => code,
         Err(error) => {
-            // For the user: the causes in one line and no backtrace.
-            #[allow(clippy::print_stderr)]
-            {
-                eprintln!("error: {error:#}");
-            }
+            // All causes in one line, without a backtrace.
+            eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -59,4 +66,16 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::SmtpSink(args) => smtp_sink::run(args).await?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
 }

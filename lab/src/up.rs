@@ -1,50 +1,48 @@
-//! `lab up`: the whole system until Ctrl-C.
+//! `lab up`: runs the whole system until Ctrl-C.
 
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use endpoints::Endpoints;
-use endpoints::Service;
 use endpoints::topic::PARTITIONS_DEFAULT;
+use endpoints::{Endpoints, Service};
 use testkit::broker::Kafka;
 use testkit::signals::StopSignals;
 use testkit::system::{Ports, Postgres, System, SystemOptions};
 
-/// Starts the whole system and keeps it running until Ctrl-C.
+/// Start the whole system and keep it running until Ctrl-C.
 ///
-/// A process that dies is restarted: kill one and watch. Other commands of the lab find the
-/// running system by its state directory.
+/// A process that dies is restarted: kill one and watch. Other commands find the running system by
+/// its state directory.
 #[derive(Debug, clap::Args)]
-pub struct Args {
-    /// The broker: `embedded` (in memory, nothing to install), `apache` (a real Apache Kafka;
-    /// needs Java, and Maven the first time), or HOST:PORT of one that runs already.
+pub(crate) struct Args {
+    /// Kafka broker: `embedded` (in memory, nothing to install), `apache` (a real Apache Kafka; needs
+    /// Java, and Maven the first time), or HOST:PORT of a running one.
     #[arg(long, env = "KAFKA_BROKERS", default_value = "embedded")]
     kafka: Kafka,
-    /// A Postgres that runs already, by a role that may create databases
-    /// [default: a private one, gone with the system].
+    /// URL of a running Postgres, with a role that may create databases [default: a private server
+    /// that is removed at the end].
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     database_url: Option<String>,
     /// Where the services listen.
     #[arg(long, value_enum, default_value = "fixed")]
     ports: PortsChoice,
-    /// Processes of a service; those after the first listen on free ports.
+    /// Number of processes of a service. Those after the first listen on free ports.
     #[arg(long, value_name = "SERVICE=N", value_parser = parse_scale)]
     scale: Vec<(Service, u32)>,
-    /// Partitions of the topic.
+    /// Partitions of the Kafka topic.
     #[arg(long, default_value_t = PARTITIONS_DEFAULT, value_parser = clap::value_parser!(i32).range(1..))]
     partitions: i32,
-    /// Where logs and system.json go.
+    /// Directory for logs, mails and system.json.
     #[arg(long, default_value_os_t = Endpoints::default_state_dir(), value_name = "DIR")]
     state_dir: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PortsChoice {
-    /// order 8081, payment 8082, fulfilment 8083, receipt 8084, psp 8090, and 8025
-    /// for mail.
+    /// order 8081, payment 8082, fulfilment 8083, receipt 8084, psp 8090, mail 8025.
     Fixed,
-    /// Any that are free.
+    /// Any free ports.
     Free,
 }
 
@@ -74,20 +72,20 @@ impl Args {
 fn parse_scale(text: &str) -> Result<(Service, u32), String> {
     let (name, count) = text.split_once('=').ok_or("expected SERVICE=N")?;
     let service = Service::ALL.into_iter().find(|it| it.name() == name);
-    let service = service.ok_or_else(|| format!("there is no service named {name:?}"))?;
+    let service = service.ok_or_else(|| format!("no service is named {name:?}"))?;
     match count.parse() {
         Ok(count @ 1..) => Ok((service, count)),
         _ => Err(format!("{count:?} is not a number of processes")),
     }
 }
 
-/// Runs the system until the user wants it to stop.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+/// Runs the system until a stop signal.
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
     let system = tokio::select! {
         system = System::start(args.options()) => system?,
         _ = signals.next() => {
-            eprintln!("Stopped before everything was up.");
+            eprintln!("Stopped before the system was up.");
             return Ok(());
         }
     };
@@ -96,7 +94,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     eprintln!("Stopping …");
     tokio::select! {
         stopped = system.stop() => stopped,
-        // Dropping the rest ends it at once.
+        // A second signal drops the system, which ends it at once.
         _ = signals.next() => Ok(()),
     }
 }
@@ -116,18 +114,19 @@ fn print_guide(endpoints: &Endpoints) {
     println!("  {:<11}{}", "smtp", endpoints.smtp);
     let order = endpoints.url(Service::Order);
     println!(
-        "\nPlace an order; send it twice, it is placed once:\n
+        "\nPlace an order. Send it twice: it is placed once.\n
   curl -i {order}/orders \\
     -H 'Authorization: Bearer demo-key-acme' \\
     -H 'Idempotency-Key: my-first-order' \\
     -H 'Content-Type: application/json' \\
     -d '{{\"customer_id\":\"cust-88\",\"currency\":\"USD\",\"payment_method\":\"pm_card_ok\",\
 \"items\":[{{\"sku\":\"SKU-99\",\"quantity\":2,\"unit_price\":2500}}]}}'\n
-Watch it ship:              curl -H 'Authorization: Bearer demo-key-acme' {order}/orders/ORDER_ID
-Kill a service, any time:   kill -9 {}   (payment; it is restarted)
-Check the books:            chargeonce verify
-Read the receipts:          ls {}
-Stop:                       Ctrl-C",
+See its status:         curl -H 'Authorization: Bearer demo-key-acme' {order}/orders/ORDER_ID
+Kill payment any time:  kill -9 {}   (the lab restarts it)
+Test the promises:      chargeonce verify
+Check the invariants:   chargeonce check
+Read the receipts:      ls {}
+Stop:                   Ctrl-C",
         endpoints.pids.get(Service::Payment.name()).unwrap_or(&0),
         endpoints.mails_dir.display()
     );
@@ -138,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_is_scaled_to_at_least_one() {
+    fn scale_is_at_least_one_process() {
         assert_eq!(parse_scale("payment=3"), Ok((Service::Payment, 3)));
         for bad in ["payment", "payment=0", "payment=x", "kafka=2"] {
             parse_scale(bad).unwrap_err();

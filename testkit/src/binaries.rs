@@ -1,10 +1,10 @@
-//! Where the programs are that the lab starts.
+//! Finds the programs to start.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
-/// Names the directory of the services' binaries, for unusual layouts.
+/// Names the directory of the services' binaries, if it is not that of this program.
 const BIN_DIR_VAR: &str = "CHARGEONCE_BIN_DIR";
 
 /// The directory that holds `lab` and the services.
@@ -14,7 +14,7 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Takes the given directory, the one in `CHARGEONCE_BIN_DIR`, or that of this program.
+    /// Uses the given directory, the one in `CHARGEONCE_BIN_DIR`, or that of this program.
     pub fn locate(dir: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(dir) = dir {
             return Ok(Binaries { dir: dir.into() });
@@ -22,9 +22,9 @@ impl Binaries {
         if let Some(dir) = std::env::var_os(BIN_DIR_VAR).filter(|dir| !dir.is_empty()) {
             return Ok(Binaries { dir: dir.into() });
         }
-        let exe = std::env::current_exe().context("cannot tell where this program is")?;
+        let exe = std::env::current_exe().context("cannot find the path of this program")?;
         let dir = exe.parent().context("this program has no directory")?;
-        // A test binary is one level below the binaries that it tests.
+        // A test binary is in `deps`, one level below the other binaries.
         let dir = match dir.parent() {
             Some(above) if dir.ends_with("deps") => above,
             _ => dir,
@@ -37,15 +37,15 @@ impl Binaries {
         let path = self.dir.join(name);
         ensure!(
             path.is_file(),
-            "the binary {} is missing: run `cargo build --bins` (with `--release` if you run \
-             the release build), or name their directory in {BIN_DIR_VAR}",
+            "the binary {} is missing: run `cargo build --workspace --bins` (with `--release` for the \
+             release build), or name the directory of the binaries in {BIN_DIR_VAR}",
             path.display()
         );
         Ok(path)
     }
 }
 
-/// Finds a program as the shell would.
+/// Finds a program in `PATH`.
 pub fn in_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|dir| dir.join(program))

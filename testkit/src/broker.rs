@@ -1,4 +1,4 @@
-//! The broker between the services: one of ours, or one that runs already.
+//! The Kafka broker: started by this kit, or already running.
 
 mod apache;
 pub mod embedded;
@@ -17,16 +17,16 @@ use apache::Apache;
 
 /// The name of the broker's process under its supervisor.
 pub const PROCESS_NAME: &str = "kafka";
-/// How librdkafka's own broker calls its clusters.
+/// The prefix of the cluster id of librdkafka's built-in broker.
 const EMBEDDED_CLUSTER_ID: &str = "mockCluster";
 const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Which broker carries the events.
+/// Which broker to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kafka {
-    /// librdkafka's own broker: in memory, in a process of its own, nothing to install.
+    /// librdkafka's built-in broker: in memory, in a separate process, nothing to install.
     Embedded,
-    /// A real Apache Kafka on one node, its jars fetched by Maven.
+    /// A real Apache Kafka on one node. Maven downloads its jars.
     Apache,
     /// A running cluster, by its bootstrap servers.
     Existing(String),
@@ -46,18 +46,18 @@ impl FromStr for Kafka {
     }
 }
 
-/// A broker that answers.
+/// A broker that is reachable.
 #[derive(Debug)]
 pub struct Broker {
     brokers: String,
-    is_ours: bool,
+    is_private: bool,
     is_embedded: bool,
     apache: Option<Apache>,
 }
 
 impl Broker {
-    /// Starts the broker, or looks for the existing one, and sees that the topic exists.
-    /// Logs go to `log_dir`.
+    /// Starts the broker, or connects to the existing one, and creates the topic. Logs go to
+    /// `log_dir`.
     pub async fn start(
         kafka: &Kafka,
         supervisor: &Supervisor,
@@ -75,12 +75,12 @@ impl Broker {
             Kafka::Existing(brokers) => {
                 ping(brokers)
                     .await
-                    .with_context(|| format!("no Kafka answers at {brokers}"))?;
+                    .with_context(|| format!("Kafka at {brokers} is unreachable"))?;
                 brokers.clone()
             }
         };
         let broker = Broker {
-            is_ours: !matches!(kafka, Kafka::Existing(_)),
+            is_private: !matches!(kafka, Kafka::Existing(_)),
             is_embedded: is_embedded(&brokers).await?,
             brokers,
             apache,
@@ -96,74 +96,79 @@ impl Broker {
         &self.brokers
     }
 
-    /// Whether it runs under our supervisor.
-    pub fn is_ours(&self) -> bool {
-        self.is_ours
+    /// Whether this kit started it and supervises it.
+    pub fn is_private(&self) -> bool {
+        self.is_private
     }
 
-    /// Whether it is librdkafka's broker, whose long poll always waits its time out.
-    pub fn is_embedded(&self) -> bool {
+    /// Whether it is librdkafka's broker. Its long poll always waits for the full time-out.
+    pub(crate) fn is_embedded(&self) -> bool {
         self.is_embedded
     }
 
-    /// Creates a topic; one that exists stays as it is.
+    /// Creates a topic. An existing topic stays unchanged.
     pub async fn create_topic(&self, topic: &Topic) -> anyhow::Result<()> {
         if self.is_embedded {
-            // It has no such request, and creates what it is asked about.
-            return ask(&self.brokers, Some(&topic.name)).await;
+            // It does not support the request, and creates a topic when its metadata is requested.
+            return fetch_metadata(&self.brokers, Some(&topic.name)).await;
         }
         topic::create(&self.brokers, topic).await
     }
 
-    /// Deletes a topic and what is in it.
+    /// Deletes a topic and its messages.
     pub async fn delete_topic(&self, topic: &str) -> anyhow::Result<()> {
         if self.is_embedded {
-            // It cannot, and forgets everything with its process.
+            // It does not support the request. Its topics end with its process.
             return Ok(());
         }
         topic::delete(&self.brokers, topic).await
     }
 
-    /// Has an Apache Kafka of ours lose all its data, and come back with nothing but the topic.
-    pub async fn lose_data(&self, supervisor: &Supervisor, topic: &Topic) -> anyhow::Result<()> {
+    /// Deletes all data of a private Apache Kafka, restarts it, and recreates the empty topic.
+    pub(crate) async fn lose_data(
+        &self,
+        supervisor: &Supervisor,
+        topic: &Topic,
+    ) -> anyhow::Result<()> {
         let apache = self.apache.as_ref();
-        let apache = apache.context("only an Apache Kafka of the lab can lose its data")?;
+        let apache =
+            apache.context("only an Apache Kafka that this kit started can lose its data")?;
         apache.lose_data(supervisor).await?;
         self.create_topic(topic).await
     }
 
-    /// Stops it, if it is ours; its files go with the supervisor.
+    /// Stops a private broker. Its files are removed with the supervisor.
     pub async fn stop(self, supervisor: &Supervisor) -> anyhow::Result<()> {
-        if self.is_ours() {
+        if self.is_private() {
             supervisor.stop(PROCESS_NAME).await?;
         }
         Ok(())
     }
 }
 
-/// Whether a broker answers.
+/// Fails if the broker is unreachable.
 async fn ping(brokers: &str) -> anyhow::Result<()> {
-    ask(brokers, None).await
+    fetch_metadata(brokers, None).await
 }
 
-/// Asks for the metadata of the cluster or of one topic.
-async fn ask(brokers: &str, topic: Option<&str>) -> anyhow::Result<()> {
+/// Fetches the metadata of the cluster or of one topic.
+async fn fetch_metadata(brokers: &str, topic: Option<&str>) -> anyhow::Result<()> {
     let admin = admin(brokers)?;
     let topic = topic.map(str::to_owned);
-    // The call blocks its thread until the answer or the time-out.
-    let ask = move || {
+    // The call blocks its thread until the response or the time-out.
+    let fetch = move || {
         admin
             .inner()
             .fetch_metadata(topic.as_deref(), METADATA_TIMEOUT)
             .map(drop)
     };
-    let answer = tokio::task::spawn_blocking(ask).await?;
-    answer.context("the broker does not answer")
+    let fetched = tokio::task::spawn_blocking(fetch).await?;
+    fetched.context("the broker does not respond")
 }
 
 async fn is_embedded(brokers: &str) -> anyhow::Result<bool> {
     let admin = admin(brokers)?;
-    let ask = move || admin.inner().fetch_cluster_id(METADATA_TIMEOUT);
-    let id = tokio::task::spawn_blocking(ask).await?;
+    let fetch = move || admin.inner().fetch_cluster_id(METADATA_TIMEOUT);
+    let id = tokio::task::spawn_blocking(fetch).await?;
     Ok(id.is_some_and(|id| id.starts_with(EMBEDDED_CLUSTER_ID)))
 }

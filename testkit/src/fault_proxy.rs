@@ -1,4 +1,4 @@
-//! A way to a server that can be closed, fall silent, or lose what it was just carrying.
+//! A TCP proxy in front of a server. It can close, go silent, or lose one message.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,93 +10,94 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 const CHUNK_BYTES: usize = 16 * 1024;
-/// What a client of Postgres sends to commit.
+/// The bytes that a Postgres client sends to commit.
 const COMMIT: &[u8] = b"COMMIT\0";
 
-/// Lets connections through to a server until it is told otherwise; dropping it ends them.
+/// Forwards connections to a server until a fault is set. Dropping it closes them.
 #[derive(Debug)]
 pub struct FaultProxy {
-    /// The server's URL, by way of the wire.
+    /// The server's URL through the proxy.
     pub url: String,
     state: watch::Sender<State>,
-    trap: Arc<Mutex<Option<Trap>>>,
-    _carrier: AbortOnDropHandle<()>,
+    armed: Arc<Mutex<Option<ArmedLoss>>>,
+    _listener: AbortOnDropHandle<()>,
 }
 
-/// What happens to connections.
+/// How connections are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// Nobody listens, and what was open is cut.
+    /// The port is closed, and so are the open connections.
     Closed,
-    /// Connections are made, and nothing ever comes through. Those that were open, or are made
-    /// meanwhile, stay so for good: a network that lost its memory of them.
+    /// Connections are accepted, and no byte passes. Connections that exist in this state stay silent
+    /// even after the proxy is opened again, as if a router had lost them.
     Silent,
 }
 
-/// What happens to the connection that carries a marker, at the moment it does.
+/// What happens to the connection that sends a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The server never sees it, and the connection breaks.
+    /// The connection closes, and the server never receives the request.
     Request,
-    /// The server carries it out, and the connection breaks before the answer is through.
-    Answer,
-    /// The same, but nobody says so: the connection stays, and is silent.
-    AnswerInSilence,
+    /// The server executes the request, and the connection closes before the response.
+    Response,
+    /// The server executes the request, and the connection stays open and silent.
+    ResponseThenSilence,
 }
 
 #[derive(Debug)]
-struct Trap {
+struct ArmedLoss {
     marker: Vec<u8>,
     loss: Loss,
 }
 
 impl FaultProxy {
     pub async fn to(server_url: &str) -> anyhow::Result<Self> {
-        let mut url = Url::parse(server_url).context("the server's URL cannot be read")?;
-        let host = url.host_str().context("the URL names no host")?.to_owned();
-        let port = url.port().context("the URL names no port")?;
+        let mut url = Url::parse(server_url).context("the server's URL is invalid")?;
+        let host = url.host_str().context("the URL has no host")?.to_owned();
+        let port = url.port().context("the URL has no port")?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         url.set_host(Some("127.0.0.1"))?;
         url.set_port(Some(address.port()))
             .ok()
-            .context("the URL takes no port")?;
+            .context("the URL cannot have a port")?;
         let (state, seen) = watch::channel(State::Open);
-        let trap = Arc::default();
-        let carrier = Carrier {
+        let armed = Arc::default();
+        let forwarder = Forwarder {
             server: (host, port),
             listen: address.to_string(),
             state: seen,
-            trap: Arc::clone(&trap),
+            armed: Arc::clone(&armed),
         };
         Ok(Self {
             url: url.into(),
             state,
-            trap,
-            _carrier: AbortOnDropHandle::new(tokio::spawn(carrier.run(listener))),
+            armed,
+            _listener: AbortOnDropHandle::new(tokio::spawn(forwarder.run(listener))),
         })
     }
 
-    /// Refuses new connections and cuts the open ones.
+    /// Closes the port and the open connections.
     pub fn close(&self) {
         self.state.send_replace(State::Closed);
     }
 
-    /// A black hole: from now on nothing comes through, and nothing says so.
+    /// Accepts connections and forwards nothing, without an error.
     pub fn silence(&self) {
         self.state.send_replace(State::Silent);
     }
 
-    /// New connections come through again; those that fell silent never do.
+    /// Forwards new connections again. Silent ones stay silent.
     pub fn open(&self) {
         self.state.send_replace(State::Open);
     }
 
-    /// Loses the next message in which these bytes occur, or the answer to it. Once.
+    /// Loses the next request that contains these bytes, or its response, once.
     pub fn lose(&self, loss: Loss, marker: impl Into<Vec<u8>>) {
         let marker = marker.into();
-        *self.trap.lock().unwrap_or_else(PoisonError::into_inner) = Some(Trap { marker, loss });
+        *self.armed.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(ArmedLoss { marker, loss });
     }
 
     /// The same for the next COMMIT.
@@ -104,23 +105,23 @@ impl FaultProxy {
         self.lose(loss, COMMIT);
     }
 
-    /// Whether what was to be lost is lost.
+    /// Whether the armed loss has happened.
     pub fn has_lost(&self) -> bool {
-        let trap = self.trap.lock().unwrap_or_else(PoisonError::into_inner);
-        trap.is_none()
+        let armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
+        armed.is_none()
     }
 }
 
-struct Carrier {
+struct Forwarder {
     server: (String, u16),
     listen: String,
     state: watch::Receiver<State>,
-    trap: Arc<Mutex<Option<Trap>>>,
+    armed: Arc<Mutex<Option<ArmedLoss>>>,
 }
 
-impl Carrier {
+impl Forwarder {
     async fn run(mut self, listener: TcpListener) {
-        // Ends, with its connections, when the wire is dropped.
+        // Dropping the set closes the connections.
         let mut connections = tokio::task::JoinSet::new();
         let mut listener = Some(listener);
         loop {
@@ -150,45 +151,45 @@ impl Carrier {
 
     fn connection(&self, client: TcpStream) -> impl Future<Output = ()> + Send + 'static {
         let (server, mut state) = (self.server.clone(), self.state.clone());
-        let trap = Arc::clone(&self.trap);
+        let armed = Arc::clone(&self.armed);
         async move {
             let mut client = client;
-            let carried = async {
+            let forwarded = async {
                 if let Ok(mut server) = TcpStream::connect(server).await {
-                    carry(&mut client, &mut server, &trap).await;
+                    forward(&mut client, &mut server, &armed).await;
                 }
             };
             let silenced = async {
                 let _ = state.wait_for(|state| *state == State::Silent).await;
             };
-            // Not dropped in silence: both ends believe that the connection is there.
-            tokio::pin!(carried);
+            // While silent, the sockets stay open: both ends believe that the connection works.
+            tokio::pin!(forwarded);
             tokio::select! {
                 biased;
                 () = silenced => {}
-                () = &mut carried => return,
+                () = &mut forwarded => return,
             }
             std::future::pending().await
         }
     }
 }
 
-/// Carries both ways until one end closes, or a trap closes.
-async fn carry(client: &mut TcpStream, server: &mut TcpStream, trap: &Mutex<Option<Trap>>) {
+/// Forwards both ways until one end closes or a loss happens.
+async fn forward(client: &mut TcpStream, server: &mut TcpStream, armed: &Mutex<Option<ArmedLoss>>) {
     let (mut up, mut down) = ([0; CHUNK_BYTES], [0; CHUNK_BYTES]);
     loop {
         tokio::select! {
             read = client.read(&mut up) => {
                 let Ok(1..) = read else { return };
                 let sent = &up[..read.unwrap_or_default()];
-                let loss = sprung(trap, sent);
+                let loss = take_loss(armed, sent);
                 if loss == Some(Loss::Request) || server.write_all(sent).await.is_err() {
                     return;
                 }
                 if let Some(loss) = loss {
-                    // It is done once the server says so; nobody else hears of it.
+                    // The server has executed the request once it responds. The client never gets it.
                     let _ = server.read(&mut down).await;
-                    if loss == Loss::AnswerInSilence {
+                    if loss == Loss::ResponseThenSilence {
                         std::future::pending::<()>().await;
                     }
                     return;
@@ -204,11 +205,11 @@ async fn carry(client: &mut TcpStream, server: &mut TcpStream, trap: &Mutex<Opti
     }
 }
 
-fn sprung(trap: &Mutex<Option<Trap>>, sent: &[u8]) -> Option<Loss> {
-    let mut trap = trap.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_marked = |trap: &mut Trap| {
-        let mut windows = sent.windows(trap.marker.len());
-        windows.any(|window| window == trap.marker)
+fn take_loss(armed: &Mutex<Option<ArmedLoss>>, sent: &[u8]) -> Option<Loss> {
+    let mut armed = armed.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_marked = |armed: &mut ArmedLoss| {
+        let mut windows = sent.windows(armed.marker.len());
+        windows.any(|window| window == armed.marker)
     };
-    trap.take_if(is_marked).map(|trap| trap.loss)
+    armed.take_if(is_marked).map(|armed| armed.loss)
 }

@@ -1,10 +1,10 @@
-//! What tests and the lab need to run real parts on one machine.
+//! Runs the parts of the system on one machine, for tests and the lab.
 //!
-//! Everything is a real process: a Postgres cluster, a broker, the services. [`system`] puts them
-//! together and [`supervisor`] keeps them running. The proxies, the SMTP sink and the topic helper
-//! serve single tests.
+//! Every part is a real process: a Postgres cluster, a broker, the services. [`system`] starts them
+//! together and [`supervisor`] restarts what dies. Single tests also use the proxies, the SMTP sink,
+//! the stub of the order service and [`TestTopic`].
 
-// Helpers report progress on the console, and panic like the tests that call them.
+// The kit prints progress and restarts to the console.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod binaries;
@@ -13,11 +13,11 @@ pub mod fault_proxy;
 pub mod order_stub;
 pub mod outages;
 pub mod polling;
-pub mod ports;
+mod ports;
 pub mod postgres;
 pub mod process;
 pub mod progress;
-pub mod readiness;
+mod readiness;
 pub mod retrying_proxy;
 pub mod scratch;
 pub mod signals;

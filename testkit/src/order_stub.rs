@@ -1,7 +1,6 @@
-//! An order service in memory that keeps the promise, or breaks one part of it: what the checks must
-//! notice.
+//! An order service in memory, correct or with one flaw. Checks must find the flaw.
 
-// A helper that fails is a test that fails.
+// A stub that fails is a test that fails.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -15,11 +14,11 @@ use uuid::Uuid;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
     None,
-    /// Every request makes an order, whatever its key.
+    /// Every request creates an order, whatever its key.
     NeverReplays,
-    /// A key replays its answer, whatever the body.
-    IgnoresTheBody,
-    /// Keys of all tenants are one space.
+    /// A key replays its response, whatever the body.
+    IgnoresBody,
+    /// All tenants share one space of keys.
     SharesKeys,
 }
 
@@ -48,12 +47,12 @@ async fn serve(stream: TcpStream, flaw: Flaw, keys: Keys) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let request = read(&mut stream).await?;
-        let (head, body) = answer(&request, flaw, &keys);
-        let answer = format!(
+        let (head, body) = respond(&request, flaw, &keys);
+        let response = format!(
             "HTTP/1.1 {head}content-length: {}\r\n\r\n{body}",
             body.len()
         );
-        stream.write_all(answer.as_bytes()).await?;
+        stream.write_all(response.as_bytes()).await?;
     }
 }
 
@@ -86,7 +85,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Request> {
     })
 }
 
-fn answer(request: &Request, flaw: Flaw, keys: &Keys) -> (String, String) {
+fn respond(request: &Request, flaw: Flaw, keys: &Keys) -> (String, String) {
     const JSON: &str = "content-type: application/json\r\n";
     if request.line.starts_with("GET ") {
         let id = request.line.split(['/', ' ']).nth(3).unwrap();
@@ -111,7 +110,7 @@ fn answer(request: &Request, flaw: Flaw, keys: &Keys) -> (String, String) {
     let content: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
     let mut keys = keys.lock().unwrap();
     match keys.get(&scope).filter(|_| flaw != Flaw::NeverReplays) {
-        Some((first, _)) if *first != content && flaw != Flaw::IgnoresTheBody => {
+        Some((first, _)) if *first != content && flaw != Flaw::IgnoresBody => {
             problem("422 Unprocessable Content", "key_reused")
         }
         Some((_, body)) => (

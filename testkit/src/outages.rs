@@ -1,6 +1,6 @@
-//! Stores that go away, for tests of what the services do then, and the table that says what they do.
+//! Store outages for tests, and the document that says how each endpoint responds to them.
 
-pub mod far_store;
+pub mod store_behind_proxy;
 pub mod table;
 
-pub use far_store::{FarStore, Outage};
+pub use store_behind_proxy::{Outage, StoreBehindProxy};

@@ -1,4 +1,4 @@
-//! Ports that are free now and likely to stay so.
+//! Free ports that are likely to stay free.
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, TcpListener};
@@ -9,19 +9,19 @@ use anyhow::{bail, ensure};
 use crate::smtp_sink;
 use endpoints::Service;
 
-/// Below the range that the kernel uses for outgoing connections (from 32768 on Linux): a port
-/// of ours, free for a moment while its service restarts, cannot become someone's local end.
+/// Below the range that the kernel uses for outgoing connections (from 32768 on Linux). So no
+/// outgoing connection can take a service's port while the service restarts.
 const RANGE: std::ops::Range<u16> = 15_000..32_000;
 const SMTP_SINK: (&str, u16) = (smtp_sink::PROCESS_NAME, smtp_sink::DEMO_PORT);
 const TRIES_MAX: u32 = 1_000;
 
 /// A free loopback port, never the same one twice in this program.
-pub fn free() -> anyhow::Result<u16> {
+pub(crate) fn free() -> anyhow::Result<u16> {
     static TAKEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let taken = taken.get_or_insert_default();
     for _ in 0..TRIES_MAX {
-        // Random, since other programs look for ports at the same time.
+        // Random, because other programs search for ports at the same time.
         let port = rand::random_range(RANGE);
         if !taken.contains(&port) && is_free(port) {
             taken.insert(port);
@@ -35,14 +35,14 @@ pub fn free() -> anyhow::Result<u16> {
     )
 }
 
-/// Fails, naming the way out, when a well-known port is in use.
-pub fn require_all_free() -> anyhow::Result<()> {
+/// Fails if a fixed port is in use.
+pub(crate) fn require_all_free() -> anyhow::Result<()> {
     let services = Service::ALL.map(|service| (service.name(), service.demo_port()));
     for (name, port) in services.into_iter().chain([SMTP_SINK]) {
         ensure!(
             is_free(port),
-            "port {port}, which {name} needs, is in use: see who has it with `ss -ltnp 'sport \
-             = :{port}'` and stop that, or start with `--ports free`"
+            "port {port} of {name} is in use: find the process with `ss -ltnp 'sport = :{port}'` \
+             and stop it, or start with `--ports free`"
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A private Postgres cluster, made from the installed binaries and removed afterwards.
+//! A private Postgres cluster, created with the installed binaries and removed afterwards.
 
 pub mod database;
 mod install;
@@ -21,21 +21,21 @@ use install::Install;
 
 /// The name of the process under its supervisor.
 pub const PROCESS_NAME: &str = "postgres";
-/// Postgres refuses to run as root; its package brings this user.
+/// Postgres refuses to run as root. Its package creates this user.
 const SYSTEM_USER: &str = "postgres";
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Settings that differ from Postgres' own. What makes a commit durable stays on: the claims
-/// about crashes would mean nothing without it.
+/// Settings that differ from the defaults of Postgres, and those that make a commit durable, which
+/// must stay on: without them a test of a crash proves nothing.
 const SETTINGS: [(&str, &str); 9] = [
     ("fsync", "on"),
     ("synchronous_commit", "on"),
     ("listen_addresses", "127.0.0.1"),
-    // Socket files would need a directory that both users may write, and a short path.
+    // A socket file would need a short path in a directory that both users may write to.
     ("unix_socket_directories", ""),
     ("max_connections", "200"),
     ("shared_buffers", "256MB"),
-    // Few checkpoints: one in the middle of a measurement shows up as a dent in it.
+    // Few checkpoints: a checkpoint during a measurement distorts it.
     ("max_wal_size", "4GB"),
     ("checkpoint_timeout", "15min"),
     ("log_checkpoints", "off"),
@@ -82,7 +82,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The URL of one of its databases, as superuser.
+    /// The URL of one of its databases, with the superuser role.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
@@ -92,19 +92,19 @@ impl Cluster {
         database::create(&self.url("postgres"), name).await
     }
 
-    /// Stops it; its files go with the supervisor.
+    /// Stops it. Its files are removed with the supervisor.
     pub async fn stop(self, supervisor: &Supervisor) -> anyhow::Result<()> {
         supervisor.stop(PROCESS_NAME).await
     }
 }
 
-/// A directory in the scratch space that belongs to the user who runs Postgres.
+/// A directory in the scratch directory, owned by the user that runs Postgres.
 fn data_dir(scratch: &Scratch) -> anyhow::Result<PathBuf> {
     let data = scratch.path().join("data");
     std::fs::create_dir(&data)?;
     std::fs::set_permissions(&data, PermissionsExt::from_mode(0o700))?;
     if geteuid().is_root() {
-        // Let the other user pass through, and no further.
+        // The other user may pass through this directory, but not list it.
         std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711))?;
         chown(&data, Some(system_user_id()?), None)?;
     }
@@ -113,10 +113,10 @@ fn data_dir(scratch: &Scratch) -> anyhow::Result<PathBuf> {
 
 async fn initialise(install: &Install, data: &Path, log_dir: &Path) -> anyhow::Result<()> {
     let mut initdb = Spec::new(install.program("initdb"), log_dir.join("initdb.log"))
-        // No passwords: only this machine can connect, to throw-away data of a demo or a test.
+        // No passwords: only this machine can connect, and the data is temporary.
         .args(["--auth=trust", "--username=postgres"])
         .args(["--encoding=UTF8", "--no-locale"])
-        // Files that a power cut may take do not matter before the cluster has run.
+        // Before the first start there is nothing to lose in a power failure.
         .args(["--no-sync", "--no-instructions"])
         .args(["-D".into(), data.as_os_str().to_owned()]);
     initdb.user = Some(SYSTEM_USER);
@@ -127,8 +127,8 @@ fn system_user_id() -> anyhow::Result<u32> {
     let output = Command::new("id").args(["-u", SYSTEM_USER]).output()?;
     ensure!(
         output.status.success(),
-        "Postgres refuses to run as root, and there is no user `{SYSTEM_USER}` to run it as: \
-         install Postgres from a package, or run the lab as another user"
+        "Postgres refuses to run as root, and the user `{SYSTEM_USER}` does not exist: install \
+         Postgres from a package, or run the lab as another user"
     );
     let text = String::from_utf8(output.stdout)?;
     text.trim()

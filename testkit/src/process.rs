@@ -1,4 +1,4 @@
-//! One child process that cannot outlive the lab.
+//! One child process that cannot outlive this program.
 
 mod launcher;
 
@@ -17,36 +17,36 @@ use tokio::sync::watch;
 
 use crate::scratch::Scratch;
 
-/// How long [`Process::end_now`] waits for a process that was told to go at once.
+/// How long [`Process::end_now`] waits before it sends SIGKILL.
 const ABRUPT_END_WAIT: Duration = Duration::from_secs(3);
 const ABRUPT_END_POLL: Duration = Duration::from_millis(5);
 
-/// What to run and how to end it.
+/// What to run, and how to stop it.
 #[derive(Debug, Clone)]
 pub struct Spec {
     /// The program: a path, or a name to look up in `PATH`.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Its environment, on top of the lab's own.
+    /// Its environment, in addition to that of this program.
     pub env: Vec<(String, String)>,
-    /// The file that its output is appended to; with none it shares the lab's console, and
-    /// with it the terminal's Ctrl-C.
+    /// The file that its output is appended to. Without one it shares this program's console, and
+    /// gets the terminal's Ctrl-C.
     pub log: Option<PathBuf>,
-    /// The user to run as, when the lab is root and the program refuses that.
+    /// The user to run as, if this program runs as root and the child refuses to.
     pub user: Option<&'static str>,
-    /// Asks for an end in good order.
+    /// Requests a graceful stop.
     pub stop_signal: Signal,
-    /// Ends it at once; also sent by the kernel when the lab dies.
+    /// Ends it at once. The kernel also sends it when this program dies.
     pub abrupt_signal: Signal,
-    /// Whether starting it again after its death makes sense.
+    /// Whether it can be restarted after it dies.
     pub restartable: bool,
-    /// The directory that it works in, kept as long as anyone may start it.
+    /// The directory that it works in. It exists as long as the process may be restarted.
     pub files: Option<Arc<Scratch>>,
 }
 
 impl Spec {
-    /// A program that stops on SIGTERM, minds no SIGKILL, and writes to a log.
+    /// A program that stops on SIGTERM, survives SIGKILL without damage, and writes to a log.
     pub fn new(program: impl Into<PathBuf>, log: impl Into<PathBuf>) -> Self {
         Spec {
             log: Some(log.into()),
@@ -54,7 +54,7 @@ impl Spec {
         }
     }
 
-    /// The same on the lab's console.
+    /// The same, with output to this program's console.
     pub fn on_console(program: impl Into<PathBuf>) -> Self {
         Spec {
             program: program.into(),
@@ -88,7 +88,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program, with `extra_env` on top of the specification's.
+    /// Starts the program, with `extra_env` in addition to the environment of `spec`.
     pub fn spawn(spec: &Spec, extra_env: &[(String, String)]) -> anyhow::Result<Process> {
         let mut command = launcher::command(spec)?;
         command
@@ -101,7 +101,7 @@ impl Process {
                 .stdin(Stdio::null())
                 .stdout(log.try_clone()?)
                 .stderr(log)
-                // Ctrl-C is for the lab, which then stops its children in order.
+                // Only this program gets Ctrl-C, and then stops its children in order.
                 .process_group(0);
         }
         let child = launcher::spawn(command)
@@ -131,22 +131,22 @@ impl Process {
     /// Sends a signal, unless the process has ended.
     pub fn signal(&self, signal: Signal) {
         if locked(&self.child).is_some() {
-            // It can only fail for want of permission, or because the process is just gone.
+            // It can only fail without permission, or if the process has just ended.
             let _ = kill_process(self.pid, signal);
         }
     }
 
-    /// Waits for the end.
+    /// Waits until the process ends.
     pub async fn exited(&self) -> ExitStatus {
         let mut exit = self.exit.clone();
-        // The reaper sends before it ends, so the other case is only a formality.
+        // The reaper thread sends before it ends, so the error case does not occur.
         match exit.wait_for(Option::is_some).await {
             Ok(status) => status.unwrap_or_else(unknown_exit),
             Err(_) => unknown_exit(),
         }
     }
 
-    /// Asks for an end in good order, and insists when the grace time is over.
+    /// Requests a graceful stop, and sends SIGKILL after the grace time.
     pub async fn stop(&self, grace: Duration) -> ExitStatus {
         self.signal(self.stop_signal);
         match tokio::time::timeout(grace, self.exited()).await {
@@ -158,13 +158,13 @@ impl Process {
         }
     }
 
-    /// Tells it to end at once.
+    /// Ends it at once, without waiting.
     pub fn abort(&self) {
         self.signal(self.abrupt_signal);
     }
 
-    /// Ends it at once and blocks until it is gone; for a drop, where nothing can be awaited.
-    pub fn end_now(&self) {
+    /// Ends it at once and blocks until it has ended. For `drop`, which cannot await.
+    pub(crate) fn end_now(&self) {
         self.abort();
         let deadline = Instant::now() + ABRUPT_END_WAIT;
         while self.exit.borrow().is_none() {
@@ -196,12 +196,12 @@ fn unknown_exit() -> ExitStatus {
     ExitStatus::from_raw(1 << 8)
 }
 
-/// A panic elsewhere leaves these values whole, so a poisoned lock is as good as any.
+/// A panic elsewhere cannot leave the value half changed, so a poisoned lock is fine.
 fn locked(child: &Mutex<Option<Child>>) -> MutexGuard<'_, Option<Child>> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a process exists and is not a zombie that waits for its parent.
+/// Whether a process exists and is not a zombie.
 pub fn is_alive(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }

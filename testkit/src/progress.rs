@@ -1,4 +1,4 @@
-//! What the user sees while things start.
+//! Shows progress while the system starts.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -7,16 +7,16 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 const SPINNER_TICK: Duration = Duration::from_millis(80);
 
-/// Reports steps on standard error: spinners on a terminal, a line each anywhere else.
+/// Reports steps on standard error: spinners on a terminal, one line per step otherwise.
 #[derive(Debug, Clone)]
 pub struct Progress {
     quiet: bool,
-    /// Steps may overlap; only on a terminal.
+    /// Only on a terminal. Steps may overlap.
     spinners: Option<MultiProgress>,
 }
 
 impl Progress {
-    /// `quiet` says nothing at all.
+    /// With `quiet` nothing is printed.
     pub fn new(quiet: bool) -> Self {
         let visible = !quiet && std::io::stderr().is_terminal();
         Progress {
@@ -25,7 +25,7 @@ impl Progress {
         }
     }
 
-    /// Runs one step under a name and says how long it took.
+    /// Runs one step and prints how long it took.
     pub async fn step<T>(
         &self,
         name: &str,
@@ -47,7 +47,7 @@ impl Progress {
         match &self.spinners {
             _ if self.quiet => {}
             None => eprintln!("{text}"),
-            // Between the spinners, not through them. A terminal that is gone needs no line.
+            // Printed above the spinners. A closed terminal needs no line.
             Some(spinners) => spinners.println(text).unwrap_or_default(),
         }
     }
@@ -57,7 +57,7 @@ impl Progress {
             return ProgressBar::hidden();
         };
         let spinner = spinners.add(ProgressBar::new_spinner().with_message(name.to_owned()));
-        // A mistake in the style would leave the default one, which says the same.
+        // An invalid style leaves the default one, which shows the same.
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
             spinner.set_style(style);
         }

@@ -1,4 +1,4 @@
-//! Waiting for a process to be of use, and saying what is wrong when it never is.
+//! Waits until a process is ready, and explains why if it does not become ready.
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -12,13 +12,13 @@ use crate::supervisor::Supervisor;
 
 /// How often a probe is repeated.
 const PROBE_INTERVAL: Duration = Duration::from_millis(50);
-/// A process that died this often before its first good answer is given up.
-const EARLY_DEATHS_MAX: usize = 3;
-/// Lines of the log that go into the error.
+/// A process that died this often before it became ready is given up.
+const EARLY_EXITS_MAX: usize = 3;
+/// Lines of the log that the error shows.
 const LOG_TAIL_LINES: usize = 15;
 
-/// Repeats `probe` until it succeeds, the process is beyond hope, or the time is over.
-pub async fn wait<P>(
+/// Repeats `probe` until it succeeds, the process keeps dying, or the time is over.
+pub(crate) async fn wait<P>(
     supervisor: &Supervisor,
     name: &str,
     log: &Path,
@@ -29,15 +29,15 @@ where
     P: AsyncFnMut() -> anyhow::Result<()>,
 {
     let deadline = Instant::now() + timeout;
-    let deaths_before = supervisor.exits(name).len();
+    let exits_before = supervisor.exits(name).len();
     loop {
         let Err(error) = probe().await else {
             return Ok(());
         };
-        let deaths = supervisor.exits(name).len() - deaths_before;
-        let gone = deaths > 0 && !supervisor.restarts_what_dies();
-        if gone || deaths >= EARLY_DEATHS_MAX {
-            return Err(with_log(anyhow!("{name} ends instead of starting"), log));
+        let exits = supervisor.exits(name).len() - exits_before;
+        let is_gone = exits > 0 && !supervisor.restarts_processes();
+        if is_gone || exits >= EARLY_EXITS_MAX {
+            return Err(with_log(anyhow!("{name} exits during its start"), log));
         }
         if Instant::now() >= deadline {
             let error = error.context(format!("{name} is not ready after {timeout:?}"));
@@ -47,8 +47,8 @@ where
     }
 }
 
-/// Runs a program to its end, which must be a success.
-pub async fn run_once(what: &str, spec: &Spec) -> anyhow::Result<()> {
+/// Runs a program and fails if it fails.
+pub(crate) async fn run_once(what: &str, spec: &Spec) -> anyhow::Result<()> {
     let process = Process::spawn(spec, &[])?;
     let status: ExitStatus = process.exited().await;
     if status.success() {
@@ -63,9 +63,9 @@ pub async fn run_once(what: &str, spec: &Spec) -> anyhow::Result<()> {
 
 fn with_log(error: anyhow::Error, log: &Path) -> anyhow::Error {
     let text = std::fs::read_to_string(log)
-        .with_context(|| "the log cannot be read")
+        .context("the log cannot be read")
         .unwrap_or_else(|error| format!("{error:#}"));
-    // Indented lines are a backtrace, which would push out what it is about.
+    // Indented lines are a backtrace, which would push the message out.
     let is_message = |line: &&str| !line.starts_with(' ');
     let lines: Vec<&str> = text.lines().filter(is_message).collect();
     let tail = &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..];

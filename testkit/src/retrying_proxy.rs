@@ -1,5 +1,5 @@
-//! An impatient gateway in front of a service: it gives up on an answer after a while and sends the
-//! request again, as many do in the field. The services behind it must make that harmless.
+//! An HTTP proxy that times out and sends the request again, as many gateways do. The service behind
+//! it must make that harmless.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use axum::response::{IntoResponse, Response};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Largest body that is kept to be sent again.
+/// Largest body that is forwarded.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// How impatient it is.
+/// When the proxy retries.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// How long it waits for an answer.
+    /// How long it waits for a response.
     pub timeout: Duration,
-    /// How often it sends a request in all.
+    /// How often it sends a request in total.
     pub tries: u32,
 }
 
-/// A running gateway; it ends when this is dropped.
+/// A running proxy. Dropping it stops it.
 #[derive(Debug)]
 pub struct RetryingProxy {
     url: String,
@@ -44,14 +44,14 @@ struct Forward {
 }
 
 impl RetryingProxy {
-    /// Starts a gateway in front of the service at `target`, on a free port.
+    /// Starts a proxy in front of the service at `target`, on a free port.
     pub async fn start(target: &str, settings: Settings) -> anyhow::Result<Self> {
         let sent = Arc::new(AtomicU64::new(0));
         let forward = Forward {
             http: reqwest::Client::builder()
                 .timeout(settings.timeout)
                 .build()
-                .context("building the gateway's client")?,
+                .context("building the proxy's client")?,
             target: target.trim_end_matches('/').into(),
             tries: settings.tries,
             sent: Arc::clone(&sent),
@@ -60,7 +60,7 @@ impl RetryingProxy {
         let url = format!("http://{}", listener.local_addr()?);
         let router = Router::new().fallback(handle).with_state(forward);
         let server = tokio::spawn(async move {
-            // Ends only with the task.
+            // Runs until the task is aborted.
             let _ = axum::serve(listener, router).await;
         });
         Ok(Self {
@@ -74,7 +74,7 @@ impl RetryingProxy {
         &self.url
     }
 
-    /// Requests that it has sent on so far, repeats included.
+    /// Requests that it has forwarded so far, repeats included.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -94,19 +94,19 @@ async fn handle(State(forward): State<Forward>, request: Request<Body>) -> Respo
         headers.remove("content-length");
         let request = forward.http.request(parts.method.clone(), &url);
         let sent = request.headers(headers).body(body.clone()).send().await;
-        match answer(sent).await {
-            // What a gateway takes for a failure of the moment.
+        match read(sent).await {
+            // Gateways retry server errors, too.
             Ok((status, ..)) if status.is_server_error() => {}
-            Ok(answer) => return answer.into_response(),
+            Ok(response) => return response.into_response(),
             Err(_) => {}
         }
     }
     StatusCode::GATEWAY_TIMEOUT.into_response()
 }
 
-type Answer = (StatusCode, axum::http::HeaderMap, Bytes);
+type ForwardedResponse = (StatusCode, axum::http::HeaderMap, Bytes);
 
-async fn answer(sent: reqwest::Result<reqwest::Response>) -> reqwest::Result<Answer> {
+async fn read(sent: reqwest::Result<reqwest::Response>) -> reqwest::Result<ForwardedResponse> {
     let response = sent?;
     let (status, mut headers) = (response.status(), response.headers().clone());
     headers.remove("transfer-encoding");

@@ -1,4 +1,4 @@
-//! Temporary directories that even a killed lab does not leave behind for good.
+//! Temporary directories that are removed even if their process is killed.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use tempfile::TempDir;
 
 const NAME_PREFIX: &str = "chargeonce-";
 const LOCK_NAME: &str = "in-use";
-/// A younger directory is left alone: its lab may not have locked it yet.
+/// A younger directory is kept: its process may not have locked it yet.
 const SWEEP_AGE: Duration = Duration::from_secs(60);
 
 /// A fresh directory, removed when dropped.
 ///
-/// While its lab lives, a file in it is locked; the kernel drops the lock with the process, and
-/// the next lab sweeps what is not locked.
+/// Its process keeps a lock on a file in it. The kernel releases the lock when the process ends, and
+/// the next process removes directories without a lock.
 #[derive(Debug)]
 pub struct Scratch {
     dir: TempDir,
@@ -23,8 +23,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Creates one below the system's temporary directory. Not below the clone: that may be in a
-    /// home directory which the `postgres` user cannot enter.
+    /// Creates one in the system's temporary directory. The checkout may be in a home directory that
+    /// the `postgres` user cannot enter.
     pub fn new() -> anyhow::Result<Self> {
         let parent = std::env::temp_dir();
         sweep(&parent, SWEEP_AGE);
@@ -41,20 +41,21 @@ impl Scratch {
         Ok(Scratch { dir, _lock: lock })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Leaves it to the user and says where it is.
+    /// Keeps the directory and returns its path.
     pub fn keep(self) -> PathBuf {
-        // Without the file the sweep does not take it for ours.
+        // The sweep ignores a directory without this file.
         let _ = std::fs::remove_file(self.dir.path().join(LOCK_NAME));
         self.dir.keep()
     }
 }
 
-/// Removes directories whose lab is gone. What cannot be read or removed is not ours to mind.
+/// Removes directories whose process has ended. Errors are ignored: the directory may belong to
+/// another user.
 fn sweep(parent: &Path, age_min: Duration) {
     let Ok(entries) = std::fs::read_dir(parent) else {
         return;
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_of_a_dead_lab_is_swept_and_a_living_one_is_kept() {
+    fn directory_of_a_dead_process_is_removed() {
         let parent = tempfile::tempdir().unwrap();
         let alive = Scratch::new_in(parent.path()).unwrap();
         let dead = parent.path().join("chargeonce-dead");
@@ -94,7 +95,7 @@ mod tests {
         File::create(dead.join(LOCK_NAME)).unwrap();
 
         sweep(parent.path(), Duration::from_secs(3600));
-        assert!(dead.exists(), "it is too young to judge");
+        assert!(dead.exists(), "too young to be removed");
 
         sweep(parent.path(), Duration::ZERO);
         assert!(!dead.exists());

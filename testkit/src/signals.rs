@@ -1,25 +1,25 @@
-//! The user's wish to stop.
+//! Stop signals.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Ctrl-C and SIGTERM, from the moment that this is made.
+/// Receives Ctrl-C and SIGTERM.
 #[derive(Debug)]
 pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-/// Which of the two it was.
+/// Which signal arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Ctrl-C, which a terminal sends to every process in the foreground.
+    /// Ctrl-C. The terminal sends it to every foreground process.
     Interrupt,
-    /// SIGTERM, to the lab alone.
+    /// SIGTERM, sent to this process only.
     Terminate,
 }
 
 impl StopSignals {
-    /// From here on, neither ends the program by itself.
+    /// From now on neither signal ends the program by itself.
     pub fn listen() -> anyhow::Result<Self> {
         Ok(StopSignals {
             interrupt: signal(SignalKind::interrupt())?,
@@ -27,7 +27,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) -> Stop {
         tokio::select! {
             _ = self.interrupt.recv() => Stop::Interrupt,

@@ -1,7 +1,7 @@
-//! A mail server for the lab: takes every mail and keeps it as a file.
+//! A mail server that accepts every mail and stores it as a file.
 //!
-//! It speaks enough ESMTP for any client, and can be told to lose answers or to refuse. It has no
-//! memory of what it was sent before: like a real one, it takes the same mail twice.
+//! It implements enough ESMTP for common clients, and can lose replies or reject mails on request.
+//! Like a real server, it accepts the same mail twice.
 
 pub mod behaviour;
 mod mails;
@@ -22,24 +22,24 @@ use crate::binaries::Binaries;
 use crate::process::Spec;
 use crate::readiness;
 use crate::supervisor::Supervisor;
-use behaviour::Switch;
+use behaviour::Faults;
 
 pub use behaviour::{Action, Behaviour};
 pub use mails::{Mail, mails};
 
 /// The name of the sink's process under its supervisor.
 pub const PROCESS_NAME: &str = "smtp";
-/// The port that `lab up` and the documents use.
-pub const DEMO_PORT: u16 = 8025;
+/// The port that `lab up` uses and the documentation names.
+pub(crate) const DEMO_PORT: u16 = 8025;
 const START_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Runs the mail sink until SIGTERM; the lab's own, not for users.
+/// Run the mail sink until SIGTERM. The lab starts it; not for users.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long)]
     listen: SocketAddr,
-    /// Where the mails go.
+    /// Directory for the mails.
     #[arg(long)]
     mails_dir: PathBuf,
 }
@@ -56,21 +56,21 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
-/// Takes mails for as long as it is polled.
+/// Accepts mails until it is dropped.
 pub async fn serve(listener: TcpListener, mails_dir: PathBuf) -> anyhow::Result<()> {
     std::fs::create_dir_all(&mails_dir)
         .with_context(|| format!("cannot create {}", mails_dir.display()))?;
-    let switch = Arc::new(Switch::new(mails_dir));
-    // Dropped with this function, and the connections with them.
+    let faults = Arc::new(Faults::new(mails_dir));
+    // Dropping the set closes the connections.
     let mut sessions = JoinSet::new();
     loop {
         let (stream, _) = tokio::select! {
-            accepted = listener.accept() => accepted.context("accepting")?,
+            accepted = listener.accept() => accepted.context("accepting a connection")?,
             Some(_) = sessions.join_next() => continue,
         };
-        let switch = Arc::clone(&switch);
-        // A client that breaks off is its own affair.
-        sessions.spawn(async move { session::attend(stream, &switch).await });
+        let faults = Arc::clone(&faults);
+        // A client that disconnects is not an error of the sink.
+        sessions.spawn(async move { session::serve(stream, &faults).await });
     }
 }
 

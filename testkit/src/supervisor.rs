@@ -1,7 +1,7 @@
-//! Keeps processes running: what dies is started again, what is told to stop stays down.
+//! Keeps processes running. A process that dies is restarted; a process that is stopped stays down.
 
-mod keeper;
 mod registry;
+mod restarter;
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
@@ -14,11 +14,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::process::{Process, Spec};
-use keeper::{keep, stop};
 use registry::{Entry, Registry};
+use restarter::{keep_running, stop};
 
-/// How long a process may take to stop in good order before it is killed.
-pub const STOP_GRACE: Duration = Duration::from_secs(10);
+/// How long a process may take to stop gracefully before it is killed.
+pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// Runs named processes. Dropping it ends them all at once.
 #[derive(Debug)]
@@ -27,14 +27,14 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// `restart`: whether what dies is started again; `quiet`: without telling the user.
+    /// `restart`: whether a process that dies is restarted. `quiet`: print nothing.
     pub fn new(restart: bool, quiet: bool) -> Self {
         Supervisor {
             registry: Arc::new(Registry::new(restart, quiet)),
         }
     }
 
-    /// Starts a process under a new name; `first_env` is for its first incarnation only.
+    /// Starts a process under a new name. A restart does not get `first_env`.
     pub fn start(
         &self,
         name: &str,
@@ -45,33 +45,44 @@ impl Supervisor {
         let entry = Entry::new(spec, Arc::clone(&process));
         self.registry.entries().insert(name.to_owned(), entry);
         self.registry.changed();
-        tokio::spawn(keep(Arc::clone(&self.registry), name.to_owned(), process));
+        tokio::spawn(keep_running(
+            Arc::clone(&self.registry),
+            name.to_owned(),
+            process,
+        ));
         Ok(())
     }
 
-    /// Starts a process again that was stopped, or that died and is not restarted.
+    /// Starts a process that was stopped, or that died and is not restarted.
     pub fn start_again(&self, name: &str) -> anyhow::Result<()> {
         let process = {
             let mut entries = self.registry.entries();
             let entry = registry::find(&mut entries, name)?;
             if entry.process.is_some() {
-                bail!("{name} is running already");
+                bail!("{name} is already running");
             }
-            entry.wanted = true;
+            entry.should_run = true;
             entry.spawn()?
         };
         self.registry.changed();
-        tokio::spawn(keep(Arc::clone(&self.registry), name.to_owned(), process));
+        tokio::spawn(keep_running(
+            Arc::clone(&self.registry),
+            name.to_owned(),
+            process,
+        ));
         Ok(())
     }
 
-    /// Stops a process in good order and keeps it down. One that is down already is fine.
+    /// Stops a process gracefully and keeps it down. Does nothing if it is down.
     pub async fn stop(&self, name: &str) -> anyhow::Result<()> {
         stop(&self.registry, name).await
     }
 
     /// Stops several processes at once.
-    pub async fn stop_all(&self, names: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
+    pub(crate) async fn stop_all(
+        &self,
+        names: impl IntoIterator<Item = String>,
+    ) -> anyhow::Result<()> {
         let mut stops = JoinSet::new();
         for name in names {
             let registry = Arc::clone(&self.registry);
@@ -92,10 +103,11 @@ impl Supervisor {
             )
         };
         process.signal(Signal::KILL);
-        self.registry.settle(name, exits).await
+        self.registry.wait_recorded(name, exits).await
     }
 
-    /// Waits for the next death that no earlier call has returned, killed and stopped aside.
+    /// Waits for the next exit that no earlier call has returned. Exits by [`Supervisor::kill`] and
+    /// [`Supervisor::stop`] do not count.
     pub async fn wait_exit(&self, name: &str, timeout: Duration) -> anyhow::Result<ExitStatus> {
         let mut changes = self.changes();
         let next = async {
@@ -114,7 +126,7 @@ impl Supervisor {
             .with_context(|| format!("{name} did not exit within {timeout:?}"))?
     }
 
-    /// The current incarnation's process id.
+    /// The current process id.
     pub fn pid(&self, name: &str) -> Option<u32> {
         let entries = self.registry.entries();
         Some(entries.get(name)?.process.as_ref()?.pid())
@@ -125,8 +137,8 @@ impl Supervisor {
         self.registry.pids()
     }
 
-    /// Asks for [`Supervisor::pids`] from a task that outlives the borrow.
-    pub fn pids_handle(&self) -> impl Fn() -> BTreeMap<String, u32> + Send + 'static {
+    /// Returns [`Supervisor::pids`] in a task that outlives the borrow.
+    pub(crate) fn pids_handle(&self) -> impl Fn() -> BTreeMap<String, u32> + Send + 'static {
         let registry = Arc::clone(&self.registry);
         move || registry.pids()
     }
@@ -136,7 +148,7 @@ impl Supervisor {
         self.registry.entries().keys().cloned().collect()
     }
 
-    /// How often a process was started again after it died.
+    /// How often a process was restarted.
     pub fn restarts(&self, name: &str) -> u32 {
         self.registry
             .entries()
@@ -144,7 +156,7 @@ impl Supervisor {
             .map_or(0, |entry| entry.restarts)
     }
 
-    /// Every death so far, oldest first.
+    /// Every exit so far, oldest first.
     pub fn exits(&self, name: &str) -> Vec<ExitStatus> {
         let entries = self.registry.entries();
         entries
@@ -152,12 +164,12 @@ impl Supervisor {
             .map_or_else(Vec::new, |entry| entry.exits.clone())
     }
 
-    /// Whether a process that dies is started again.
-    pub fn restarts_what_dies(&self) -> bool {
+    /// Whether a process that dies is restarted.
+    pub(crate) fn restarts_processes(&self) -> bool {
         self.registry.restart
     }
 
-    /// Changes whenever a process starts or dies.
+    /// Changes whenever a process starts or ends.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.registry.changes()
     }
@@ -165,7 +177,7 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        // The files of the processes go with the entries, hence after the processes.
+        // Dropping the entries removes the files of the processes, so the processes end first.
         let entries = std::mem::take(&mut *self.registry.entries());
         let processes = || entries.values().filter_map(|entry| entry.process.as_ref());
         processes().for_each(|process| process.abort());

@@ -1,4 +1,4 @@
-//! The whole system as real processes: databases, broker and services.
+//! The whole system as real processes: databases, broker, mail sink and services.
 
 mod launch;
 mod options;
@@ -21,13 +21,13 @@ use state_dir::StateDir;
 
 pub use options::{Env, Ports, Postgres, SystemOptions};
 
-/// A running system. Call [`System::stop`]; dropping it ends the processes without grace, and
-/// keeps a state directory of its own for a look at the logs.
+/// A running system. End it with [`System::stop`]. Dropping it kills the processes and, if the state
+/// directory is temporary, keeps it so that the logs can be read.
 #[derive(Debug)]
 pub struct System {
     endpoints: Endpoints,
-    /// Keeps `system.json` true while processes come and go.
-    scribe: AbortOnDropHandle<()>,
+    /// Updates `system.json` when processes start and end.
+    description_writer: AbortOnDropHandle<()>,
     supervisor: Supervisor,
     cluster: Option<Cluster>,
     broker: Broker,
@@ -38,12 +38,12 @@ pub struct System {
 }
 
 impl System {
-    /// Starts everything and returns once every service says that it is ready.
+    /// Starts everything and returns once every service is ready.
     pub async fn start(options: SystemOptions) -> anyhow::Result<System> {
         start::start(options).await
     }
 
-    /// Addresses and process ids, as of now.
+    /// Current addresses and process ids.
     pub fn endpoints(&self) -> Endpoints {
         Endpoints {
             pids: self.supervisor.pids(),
@@ -71,35 +71,35 @@ impl System {
         &self.endpoints.topic
     }
 
-    /// The process id of a current incarnation (`payment`, `payment-2`, `postgres`, `kafka`).
+    /// The current process id by name (`payment`, `payment-2`, `postgres`, `kafka`).
     pub fn pid(&self, name: &str) -> Option<u32> {
         self.supervisor.pid(name)
     }
 
-    /// All main processes, with `postgres` and `kafka` where the lab runs them.
+    /// All main processes, with `postgres` and `kafka` if this system started them.
     pub fn pids(&self) -> Vec<(String, u32)> {
         self.supervisor.pids().into_iter().collect()
     }
 
-    /// Kills a process (SIGKILL) and returns once it is gone. The supervisor restarts it,
-    /// if the options say so.
+    /// Kills a process (SIGKILL) and returns once it has ended. The supervisor restarts it if the
+    /// options say so.
     pub async fn kill(&self, name: &str) -> anyhow::Result<()> {
         self.supervisor.kill(name).await
     }
 
-    /// Starts a process that was stopped, or that died without being restarted; does not wait
-    /// for it to be ready.
+    /// Starts a process that was stopped, or that died and was not restarted. Does not wait until it
+    /// is ready.
     pub async fn start_service(&self, name: &str) -> anyhow::Result<()> {
         self.supervisor.start_again(name)
     }
 
-    /// Stops a process in good order (SIGTERM) and keeps it down.
+    /// Stops a process gracefully (SIGTERM) and keeps it down.
     pub async fn stop_service(&self, name: &str) -> anyhow::Result<()> {
         self.supervisor.stop(name).await
     }
 
-    /// Has the broker lose all its data; the topic is made anew, empty. Only for an Apache Kafka that
-    /// the lab runs.
+    /// Deletes all data of the broker and recreates the empty topic. Only for an Apache Kafka that
+    /// this system started.
     pub async fn lose_broker_data(&self) -> anyhow::Result<()> {
         let topic = Topic {
             name: self.endpoints.topic.clone(),
@@ -108,22 +108,22 @@ impl System {
         self.broker.lose_data(&self.supervisor, &topic).await
     }
 
-    /// How often a process was restarted after it died.
+    /// How often a process was restarted.
     pub fn restarts(&self, name: &str) -> u32 {
         self.supervisor.restarts(name)
     }
 
-    /// Waits until a service's process (`payment-2`) answers that it is ready.
+    /// Waits until a service's process (`payment-2`) is ready.
     pub async fn wait_ready(&self, name: &str, timeout: Duration) -> anyhow::Result<()> {
         let url = self
             .process_url(name)
-            .with_context(|| format!("there is no service process named {name}"))?;
+            .with_context(|| format!("no service process is named {name}"))?;
         launch::wait_ready(&self.supervisor, name, url, &self.logs(name), timeout).await
     }
 
-    /// Waits for the next death of a process that no earlier call has returned; one that
-    /// happened before the call counts, so that a crash cannot be missed.
-    /// Deaths by [`System::kill`] and [`System::stop_service`] are not returned.
+    /// Waits for the next exit of a process that no earlier call has returned. An exit before the call
+    /// counts, so that a crash cannot be missed. Exits by [`System::kill`] and
+    /// [`System::stop_service`] do not count.
     pub async fn wait_exit(&self, name: &str, timeout: Duration) -> anyhow::Result<ExitStatus> {
         self.supervisor.wait_exit(name, timeout).await
     }
@@ -133,7 +133,7 @@ impl System {
         launch::log_path(self.state_dir(), name)
     }
 
-    /// Where logs and `system.json` are.
+    /// The directory of logs and `system.json`.
     pub fn state_dir(&self) -> &Path {
         &self.endpoints.state_dir
     }
@@ -142,17 +142,17 @@ impl System {
     fn process_url(&self, name: &str) -> Option<&str> {
         Service::ALL.into_iter().find_map(|service| {
             let urls = self.endpoints.urls.get(service);
-            let is_it = |index: &usize| launch::process_name(service, *index) == name;
-            let index = (0..urls.len()).find(is_it)?;
+            let has_name = |index: &usize| launch::process_name(service, *index) == name;
+            let index = (0..urls.len()).find(has_name)?;
             Some(urls[index].as_str())
         })
     }
 
-    /// Stops everything in good order and removes what was only for this system.
+    /// Stops everything gracefully and removes what belongs to this system only.
     pub async fn stop(self) -> anyhow::Result<()> {
         let System {
             endpoints,
-            scribe,
+            description_writer,
             supervisor,
             cluster,
             broker,
@@ -160,21 +160,21 @@ impl System {
             state_dir,
             partitions: _,
         } = self;
-        drop(scribe);
+        drop(description_writer);
         Endpoints::remove(&endpoints.state_dir);
         let infrastructure = [postgres::PROCESS_NAME, crate::broker::PROCESS_NAME];
         let names = supervisor.names().into_iter();
         let services = names.filter(|name| !infrastructure.contains(&name.as_str()));
         supervisor.stop_all(services).await?;
 
-        // What is not ours outlives this system, so our things in it have to go.
+        // An existing server or broker outlives this system, so its databases and topic are removed.
         if cluster.is_none() && !endpoints.prefix.is_empty() {
             for service in Service::ALL {
                 let name = launch::database_name(&endpoints.prefix, service);
                 database::drop_now(&server, &name).await?;
             }
         }
-        if !broker.is_ours() && !endpoints.prefix.is_empty() {
+        if !broker.is_private() && !endpoints.prefix.is_empty() {
             broker.delete_topic(&endpoints.topic).await?;
         }
         broker.stop(&supervisor).await?;

@@ -1,6 +1,6 @@
-//! A Kafka topic of its own for one test: publish to it, read it, lose its data.
+//! A Kafka topic for one test: publish to it, read it, lose its data.
 
-// A helper that fails is a test that fails.
+// A failure here is a failed test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -20,6 +20,7 @@ use crate::eventually;
 
 const BROKER_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// A topic that only one test uses.
 pub struct TestTopic {
     pub brokers: String,
     pub name: String,
@@ -67,7 +68,7 @@ impl TestTopic {
         created.remove(0).map_err(|(_, code)| code)
     }
 
-    /// Loses every message, like a broker that lost its disk.
+    /// Loses every message, as if the broker had lost its disk.
     pub async fn recreate(&self) {
         let deleted = self.admin().delete_topics(&[&self.name], &options()).await;
         deleted.unwrap()[0].as_ref().unwrap();
@@ -87,7 +88,7 @@ impl TestTopic {
         self.publish_to(None, event).await;
     }
 
-    /// The same, to a partition of the test's choice.
+    /// The same, to a given partition.
     pub async fn publish_to(&self, partition: impl Into<Option<i32>>, event: &Envelope) {
         let key = event.subject.to_string();
         let headers = [
@@ -104,7 +105,7 @@ impl TestTopic {
             .await;
     }
 
-    /// Publishes any bytes under any headers, without a key.
+    /// Publishes any bytes with any headers, without a key.
     pub async fn publish_raw(
         &self,
         partition: i32,
@@ -134,7 +135,7 @@ impl TestTopic {
         self.producer.send(record, BROKER_TIMEOUT).await.unwrap();
     }
 
-    /// Every message in the topic now, in the order of each partition.
+    /// Every message in the topic now, in partition order.
     pub async fn read(&self) -> Vec<Received> {
         let consumer: StreamConsumer = config(&self.brokers)
             .set("group.id", "never-joined")
@@ -153,13 +154,15 @@ impl TestTopic {
             consumer.assign(&all).unwrap();
             for _ in 0..end {
                 let message = tokio::time::timeout(BROKER_TIMEOUT, consumer.recv()).await;
-                received.push(open(&message.expect("the topic ended early").unwrap()));
+                received.push(read_message(
+                    &message.expect("the topic ended early").unwrap(),
+                ));
             }
         }
         received
     }
 
-    /// The offset that the group committed for each partition; `None` where it committed nothing.
+    /// The offset that the group committed for each partition, if any.
     pub fn committed(&self, group: &str) -> Vec<Option<i64>> {
         let observer: BaseConsumer = config(&self.brokers)
             .set("group.id", group)
@@ -178,7 +181,7 @@ impl TestTopic {
         elements.iter().map(|e| offset(e.offset())).collect()
     }
 
-    /// Makes the broker forget the group and its offsets.
+    /// Deletes the group and its offsets.
     pub async fn forget_group(&self, group: &str) {
         let deleted = self
             .admin()
@@ -202,7 +205,7 @@ fn options() -> AdminOptions {
     AdminOptions::new().operation_timeout(Some(BROKER_TIMEOUT))
 }
 
-fn open(message: &BorrowedMessage<'_>) -> Received {
+fn read_message(message: &BorrowedMessage<'_>) -> Received {
     let text = |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap().to_vec()).unwrap();
     let headers = message.headers().unwrap().iter();
     Received {

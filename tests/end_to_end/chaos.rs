@@ -83,7 +83,7 @@ async fn the_check_sees_a_second_charge_and_an_order_that_is_not_there() -> anyh
     let nobody = uuid::Uuid::new_v4().to_string();
     let missing = chargeonce(&harness, &["check", &nobody, "--seconds", "1"]).await?;
     assert_eq!(missing.status.code(), Some(1), "{}", said(&missing));
-    assert!(said(&missing).contains("not there"), "{}", said(&missing));
+    assert!(said(&missing).contains("not found"), "{}", said(&missing));
 
     sqlx::query(
         "insert into charges

@@ -185,7 +185,7 @@ impl Harness {
     }
 
     pub(crate) async fn set_fault(&self, fault: provider::Fault) -> anyhow::Result<()> {
-        provider::set_fault(self.system.url(Service::Psp), &fault).await
+        provider::arm_fault(self.system.url(Service::Psp), &fault).await
     }
 
     /// The mail server misbehaves from now on.

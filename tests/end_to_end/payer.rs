@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use endpoints::Service;
-use endpoints::client::Answer;
+use endpoints::client::ApiResponse;
 use endpoints::provider;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -35,15 +35,15 @@ impl Payer {
     }
 
     /// Asks exactly once.
-    pub(crate) async fn send(&self, key: &str, body: &Value) -> anyhow::Result<Answer> {
+    pub(crate) async fn send(&self, key: &str, body: &Value) -> anyhow::Result<ApiResponse> {
         let request = self.http.post(format!("{}/payments", self.url));
         let request = request.bearer_auth("demo-key-acme");
         let request = request.header("idempotency-key", key).json(body);
-        Answer::read(request.send().await?).await
+        ApiResponse::read(request.send().await?).await
     }
 
     /// Asks with one key until the outcome is known.
-    pub(crate) async fn pay(&self, key: &str, body: &Value) -> anyhow::Result<Answer> {
+    pub(crate) async fn pay(&self, key: &str, body: &Value) -> anyhow::Result<ApiResponse> {
         let mut last = String::new();
         for _ in 0..TRIES_MAX {
             match self.send(key, body).await {
@@ -58,7 +58,7 @@ impl Payer {
 
     pub(crate) async fn payment(&self, id: Uuid) -> anyhow::Result<Value> {
         let request = self.http.get(format!("{}/payments/{id}", self.url));
-        let answer = Answer::read(request.bearer_auth("demo-key-acme").send().await?).await?;
+        let answer = ApiResponse::read(request.bearer_auth("demo-key-acme").send().await?).await?;
         ensure!(answer.status == 200, "{}", answer.summary());
         Ok(serde_json::from_str(&answer.body)?)
     }
@@ -68,7 +68,7 @@ pub(crate) fn charge(amount: i64) -> Value {
     json!({"amount": amount, "currency": "USD", "payment_method": "pm_card_ok"})
 }
 
-pub(crate) fn payment_id(answer: &Answer) -> anyhow::Result<Uuid> {
+pub(crate) fn payment_id(answer: &ApiResponse) -> anyhow::Result<Uuid> {
     let body: Value = serde_json::from_str(&answer.body)?;
     let id = body["payment_id"].as_str();
     let id = id.with_context(|| format!("no payment in {}", answer.body))?;

@@ -100,11 +100,11 @@ async fn a_lost_answer_costs_one_more_mail_and_two_leave_the_rest_to_a_person() 
     let fault = |action, times| harness.set_mail_fault(Behaviour { action, times });
     let mut orders = Vec::new();
     for (action, times, mails, state) in [
-        (Action::LoseAnswer, 1, 2, ("sent", 2)),
-        (Action::LoseAnswer, 9, 2, ("unknown", 2)),
+        (Action::LoseReply, 1, 2, ("sent", 2)),
+        (Action::LoseReply, 9, 2, ("unknown", 2)),
         (Action::Hang, 1, 2, ("sent", 2)),
-        (Action::RefuseContent(451), 3, 1, ("sent", 4)),
-        (Action::RefuseContent(550), 1, 0, ("failed", 1)),
+        (Action::RejectContent(451), 3, 1, ("sent", 4)),
+        (Action::RejectContent(550), 1, 0, ("failed", 1)),
     ] {
         fault(action, times)?;
         let order = harness.place().await?;

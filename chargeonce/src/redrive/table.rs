@@ -1,10 +1,10 @@
-//! Parked messages and results as people read them.
+//! Prints parked messages and redrive results.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Longest cause in a list; `show` has all of it.
+/// Longest cause in a list; `show` prints all of it.
 const CAUSE_CHARS_MAX: usize = 60;
 const COLUMNS: [&str; 8] = [
     "SERVICE",
@@ -17,8 +17,8 @@ const COLUMNS: [&str; 8] = [
     "CAUSE",
 ];
 
-/// One line for each message, columns as wide as they need to be.
-pub(super) fn of(rows: &[Value]) -> String {
+/// One line per message, each column as wide as its longest cell.
+pub(super) fn list(rows: &[Value]) -> String {
     let mut lines = vec![COLUMNS.map(str::to_owned)];
     lines.extend(rows.iter().map(line));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
@@ -36,17 +36,22 @@ pub(super) fn of(rows: &[Value]) -> String {
     table
 }
 
+/// Whether this message failed, rather than waits behind one that did.
+pub(super) fn is_failed(row: &Value) -> bool {
+    row["failed"] == true
+}
+
 fn line(row: &Value) -> [String; 8] {
-    let state = match row["failed"] == true {
-        true => "culprit",
-        false => "queued",
+    let state = match is_failed(row) {
+        true => "failed",
+        false => "waiting",
     };
     let cause = text(&row["cause"]).replace('\n', " ");
     let mut short: String = cause.chars().take(CAUSE_CHARS_MAX).collect();
     if short.len() < cause.len() {
         short.push('…');
     }
-    // Seconds are enough for people.
+    // Up to the seconds.
     let parked_at: String = text(&row["parked_at"]).chars().take(19).collect();
     [
         text(&row["service"]),
@@ -60,8 +65,8 @@ fn line(row: &Value) -> [String; 8] {
     ]
 }
 
-/// All of one message, one part in a line.
-pub(super) fn one(message: &Value) -> String {
+/// All of one message, one field per line.
+pub(super) fn message(message: &Value) -> String {
     let mut page = String::new();
     for name in [
         "id",
@@ -92,7 +97,7 @@ pub(super) fn one(message: &Value) -> String {
     page
 }
 
-/// What a redrive came to.
+/// The result of one redrive.
 pub(super) fn result(result: &Value) -> String {
     let name = format!("{} {}", text(&result["service"]), text(&result["id"]));
     let failed = &result["failed"];
@@ -110,10 +115,10 @@ pub(super) fn result(result: &Value) -> String {
 pub(super) fn counts(result: &Value) -> String {
     let number = |name: &str| result[name].as_u64().unwrap_or_default();
     if number("handled") + number("dropped") + number("left") == 0 {
-        return "nothing was left to handle".to_owned();
+        return "nothing left to process".to_owned();
     }
     format!(
-        "{} handled, {} needed nothing, {} still parked",
+        "{} processed, {} skipped, {} still parked",
         number("handled"),
         number("dropped"),
         number("left")
@@ -135,27 +140,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_has_a_line_for_each_message_and_columns_that_line_up() {
-        let row = |id: i64, culprit: bool| {
+    fn list_has_one_line_per_message_and_aligned_columns() {
+        let row = |id: i64, failed: bool| {
             json!({"service": "payment", "id": id, "order_id": null, "event_type": "order.placed",
-                   "failed": culprit, "tries": 5, "parked_at": "2026-01-31T12:00:00.123Z",
+                   "failed": failed, "tries": 5, "parked_at": "2026-01-31T12:00:00.123Z",
                    "cause": "line\nbreak ".repeat(20)})
         };
-        let table = of(&[row(1, true), row(1_000, false)]);
+        let table = list(&[row(1, true), row(1_000, false)]);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 3);
         let column = lines[0].find("ORDER").unwrap();
         assert!(lines[1][column..].starts_with('–') && lines[2][column..].starts_with('–'));
-        assert!(lines[1].contains("culprit") && lines[2].contains("queued"));
+        assert!(lines[1].contains("failed") && lines[2].contains("waiting"));
         assert!(lines[1].ends_with('…'));
     }
 
     #[test]
-    fn a_result_says_what_failed_again() {
+    fn result_names_the_message_that_failed_again() {
         let done = json!({"service": "order", "id": 7, "handled": 2, "dropped": 0, "left": 0});
         assert_eq!(
             result(&done),
-            "order 7: 2 handled, 0 needed nothing, 0 still parked"
+            "order 7: 2 processed, 0 skipped, 0 still parked"
         );
         let failed = json!({"service": "order", "id": 7, "handled": 0, "dropped": 0, "left": 1,
                             "failed": {"id": 7, "cause": "no"}});

@@ -1,4 +1,4 @@
-//! The printed list: one line per check, and for a failed one what was seen instead.
+//! The printed list: one line per check, and for a failed check what was seen instead.
 
 #[derive(Default)]
 pub(super) struct Checklist {
@@ -7,7 +7,7 @@ pub(super) struct Checklist {
 }
 
 impl Checklist {
-    /// Prints one line. `seen` is `Ok` with what proves it, or `Err` with what was seen instead.
+    /// Prints one line. `seen` is `Ok` with the proof, or `Err` with what was seen instead.
     pub(super) fn check(&mut self, promise: &str, seen: Result<String, String>) {
         self.total += 1;
         match seen {
@@ -36,7 +36,7 @@ mod tests {
     use super::Checklist;
 
     #[test]
-    fn a_failed_check_counts_in_the_total_only() {
+    fn failed_check_counts_in_the_total_only() {
         let mut checklist = Checklist::default();
         checklist.check("a", Ok("seen".to_owned()));
         checklist.check("b", Err("something else".to_owned()));

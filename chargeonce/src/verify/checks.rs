@@ -1,19 +1,19 @@
-//! The questions themselves, most basic first. Each leaves one line per promise on the checklist.
+//! The checks of the API, most basic first. Each adds one line per promise to the checklist.
 
 use uuid::Uuid;
 
 use super::checklist::Checklist;
 use super::outcomes::Accepted;
-use endpoints::client::{Answer, Client, new_key, order_body};
+use endpoints::client::{ApiResponse, Client, new_key, order_body};
 
-/// The longest key a client may send is 255 characters.
+/// One more than the longest key that a client may send.
 const KEY_TOO_LONG_CHARS: usize = 256;
 
 /// The order that the later checks repeat.
 pub(super) struct Placed {
     key: String,
     body: String,
-    answer: Answer,
+    response: ApiResponse,
     pub(super) order_id: Uuid,
 }
 
@@ -21,15 +21,15 @@ pub(super) async fn place(checklist: &mut Checklist, client: &Client) -> Option<
     let promise = "an order with a new key is created: 201, not marked as a replay";
     let (key, body) = (new_key("verify"), order_body(2));
     let placed = match client.place(&key, &body).await {
-        Ok(answer) if answer.status == 201 && !answer.replayed => {
-            answer.order_id().map(|order_id| Placed {
+        Ok(response) if response.status == 201 && !response.replayed => {
+            response.order_id().map(|order_id| Placed {
                 key,
                 body,
-                answer,
+                response,
                 order_id,
             })
         }
-        Ok(answer) => Err(anyhow::anyhow!("{} {}", answer.summary(), answer.body)),
+        Ok(response) => Err(anyhow::anyhow!("{} {}", response.summary(), response.body)),
         Err(error) => Err(error),
     };
     match placed {
@@ -48,22 +48,22 @@ pub(super) async fn replay(checklist: &mut Checklist, client: &Client, first: &P
     let again = client.place(&first.key, &first.body).await;
     checklist.check(
         "the same request again replays status and body byte for byte",
-        same_answer(&again, first),
+        same_response(&again, first),
     );
     checklist.check(
-        "the replay says so: Idempotent-Replayed: true",
+        "the replay carries Idempotent-Replayed: true",
         match &again {
-            Ok(answer) if answer.replayed => Ok("header present".to_owned()),
-            Ok(answer) => Err(format!("{} without the header", answer.summary())),
+            Ok(response) if response.replayed => Ok("header present".to_owned()),
+            Ok(response) => Err(format!("{} without the header", response.summary())),
             Err(error) => Err(format!("{error:#}")),
         },
     );
-    // The same JSON with other white space and member order is the same request.
+    // The same JSON with different white space and member order is the same request.
     let reordered = reorder(&first.body);
     let again = client.place(&first.key, &reordered).await;
     checklist.check(
-        "the same content in another JSON spelling is a replay too",
-        same_answer(&again, first),
+        "the same content with other white space and member order replays too",
+        same_response(&again, first),
     );
 }
 
@@ -73,27 +73,27 @@ pub(super) async fn quoted_key(checklist: &mut Checklist, client: &Client, first
         .await;
     checklist.check(
         "a quoted key means the same key",
-        same_answer(&again, first),
+        same_response(&again, first),
     );
 }
 
 pub(super) async fn other_body(checklist: &mut Checklist, client: &Client, first: &Placed) {
     let other = client.send(Some(&first.key), &order_body(3)).await;
     checklist.check(
-        "the same key with another body is refused: 422",
-        refused(&other, 422),
+        "the same key with another body is rejected: 422",
+        rejected(&other, 422),
     );
     let again = client.place(&first.key, &first.body).await;
     checklist.check(
-        "and the original still replays after that",
-        same_answer(&again, first),
+        "the original request still replays after that",
+        same_response(&again, first),
     );
 }
 
 pub(super) async fn bad_keys(checklist: &mut Checklist, client: &Client) {
     let body = order_body(1);
     let missing = client.send(None, &body).await;
-    checklist.check("no key: 400", refused(&missing, 400));
+    checklist.check("no key: 400", rejected(&missing, 400));
     let malformed = [
         ("an empty key: 400", String::new()),
         (
@@ -103,12 +103,12 @@ pub(super) async fn bad_keys(checklist: &mut Checklist, client: &Client) {
         ("a key with a space inside: 400", "two words".to_owned()),
     ];
     for (promise, key) in malformed {
-        let answer = client.send(Some(&key), &body).await;
-        checklist.check(promise, refused(&answer, 400));
+        let response = client.send(Some(&key), &body).await;
+        checklist.check(promise, rejected(&response, 400));
     }
 }
 
-/// The same key in another tenant's hands is another order.
+/// The same key of another tenant makes a separate order.
 pub(super) async fn other_tenant(
     checklist: &mut Checklist,
     client: &Client,
@@ -117,11 +117,11 @@ pub(super) async fn other_tenant(
 ) -> Option<Accepted> {
     let other = client.with_api_key(other_key);
     let seen = match other.place(&first.key, &first.body).await {
-        Ok(answer) if answer.status == 201 => answer.order_id(),
-        Ok(answer) => Err(anyhow::anyhow!("{}", answer.summary())),
+        Ok(response) if response.status == 201 => response.order_id(),
+        Ok(response) => Err(anyhow::anyhow!("{}", response.summary())),
         Err(error) => Err(error),
     };
-    let promise = "another tenant's same key is an order of its own";
+    let promise = "the same key of another tenant makes a separate order";
     match seen {
         Ok(id) if id != first.order_id => {
             checklist.check(promise, Ok(format!("order {id}")));
@@ -138,30 +138,30 @@ pub(super) async fn other_tenant(
     }
 }
 
-fn same_answer(again: &anyhow::Result<Answer>, first: &Placed) -> Result<String, String> {
+fn same_response(again: &anyhow::Result<ApiResponse>, first: &Placed) -> Result<String, String> {
     match again {
-        Ok(again) if again.status == first.answer.status && again.body == first.answer.body => {
+        Ok(again) if again.status == first.response.status && again.body == first.response.body => {
             Ok(format!("{}, same {} bytes", again.status, again.body.len()))
         }
         Ok(again) => Err(format!(
             "{} {} instead of {} {}",
-            again.status, again.body, first.answer.status, first.answer.body
+            again.status, again.body, first.response.status, first.response.body
         )),
         Err(error) => Err(format!("{error:#}")),
     }
 }
 
-fn refused(answer: &anyhow::Result<Answer>, status: u16) -> Result<String, String> {
-    match answer {
-        Ok(answer) if answer.status == status => match answer.problem() {
+fn rejected(response: &anyhow::Result<ApiResponse>, status: u16) -> Result<String, String> {
+    match response {
+        Ok(response) if response.status == status => match response.problem() {
             Some((code, false)) => Ok(code),
             Some((code, true)) => Err(format!("{status} {code}, but marked retryable")),
             None => Err(format!(
                 "{status}, but not a problem document: {} {}",
-                answer.content_type, answer.body
+                response.content_type, response.body
             )),
         },
-        Ok(answer) => Err(format!("{} {}", answer.summary(), answer.body)),
+        Ok(response) => Err(format!("{} {}", response.summary(), response.body)),
         Err(error) => Err(format!("{error:#}")),
     }
 }
@@ -184,7 +184,7 @@ mod tests {
     use super::{order_body, reorder};
 
     #[test]
-    fn reordering_changes_the_bytes_and_not_the_content() {
+    fn reordering_changes_bytes_but_not_content() {
         let body = order_body(2);
         let other = reorder(&body);
         assert_ne!(body, other);

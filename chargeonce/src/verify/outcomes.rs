@@ -1,4 +1,4 @@
-//! The checks that look at what became of the orders: under concurrency, in the end, in the books.
+//! The checks of outcomes: concurrent requests, shipped orders, and charges in the provider's books.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use endpoints::provider;
 
 const PARALLEL: usize = 20;
 
-/// An order and the tenant it belongs to: nobody else may read it.
+/// An accepted order and the client of its tenant: no other tenant may read it.
 #[derive(Clone)]
 pub(super) struct Accepted {
     pub(super) owner: Client,
     pub(super) id: Uuid,
 }
 
-/// Twenty copies of one request at once, each retried as a client would until it has an answer.
-/// Returns every order id that came back, so that a second order would also be looked for in the books.
+/// Sends twenty copies of one request at once, and retries each as a client would. Returns every
+/// order id that came back, so that a second order would be counted in the books, too.
 pub(super) async fn parallel(checklist: &mut Checklist, client: &Client) -> Vec<Accepted> {
     let (key, body) = (new_key("verify-parallel"), order_body(1));
     let mut copies = JoinSet::new();
@@ -33,19 +33,25 @@ pub(super) async fn parallel(checklist: &mut Checklist, client: &Client) -> Vec<
     let mut others = Vec::new();
     for joined in copies.join_all().await {
         match joined {
-            Ok(answer) if answer.is_accepted() => accepted.push(answer),
-            Ok(answer) => others.push(answer.summary()),
+            Ok(response) if response.is_accepted() => accepted.push(response),
+            Ok(response) => others.push(response.summary()),
             Err(error) => others.push(format!("{error:#}")),
         }
     }
     let ids: HashSet<Uuid> = accepted
         .iter()
-        .filter_map(|answer| answer.order_id().ok())
+        .filter_map(|response| response.order_id().ok())
         .collect();
-    let bodies: HashSet<&str> = accepted.iter().map(|answer| answer.body.as_str()).collect();
-    let originals = accepted.iter().filter(|answer| !answer.replayed).count();
+    let bodies: HashSet<&str> = accepted
+        .iter()
+        .map(|response| response.body.as_str())
+        .collect();
+    let originals = accepted
+        .iter()
+        .filter(|response| !response.replayed)
+        .count();
     checklist.check(
-        "20 at once under one key all get the same answer",
+        "20 concurrent requests with one key get the same response",
         if accepted.len() == PARALLEL && ids.len() == 1 && bodies.len() == 1 {
             Ok(format!("{PARALLEL} × 201, one order"))
         } else {
@@ -58,7 +64,7 @@ pub(super) async fn parallel(checklist: &mut Checklist, client: &Client) -> Vec<
         },
     );
     checklist.check(
-        "and exactly one of them did the work, the rest are replays",
+        "exactly one of them creates the order, the rest are replays",
         if originals == 1 {
             Ok(format!("1 original, {} replays", accepted.len() - 1))
         } else {
@@ -104,5 +110,8 @@ pub(super) async fn charged_once(checklist: &mut Checklist, psp: &PgPool, orders
         Ok(counts) => Err(format!("charges per order: {counts:?}")),
         Err(error) => Err(format!("{error:#}")),
     };
-    checklist.check("the PSP's books hold count(*) = 1 for each of them", seen);
+    checklist.check(
+        "the provider's books have count(*) = 1 charge for each order",
+        seen,
+    );
 }

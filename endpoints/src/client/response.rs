@@ -1,4 +1,4 @@
-//! One answer of a service, and what a client may conclude from it.
+//! One response of a service, and what a client may conclude from it.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use super::Order;
 
-/// One answer, kept as the bytes that came over the wire: a replay has to repeat exactly these.
+/// One response. The body is kept byte for byte, because a replay must repeat exactly these bytes.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ApiResponse {
     pub status: u16,
     pub content_type: String,
     pub replayed: bool,
@@ -24,7 +24,7 @@ struct Problem {
     retryable: Option<bool>,
 }
 
-impl Answer {
+impl ApiResponse {
     pub async fn read(response: reqwest::Response) -> anyhow::Result<Self> {
         let header = |name: &str| {
             response
@@ -39,7 +39,7 @@ impl Answer {
             content_type: header("content-type"),
             replayed: header("idempotent-replayed") == "true",
             retry_after: header("retry-after").parse().ok().map(Duration::from_secs),
-            body: response.text().await.context("reading the answer's body")?,
+            body: response.text().await.context("reading the response body")?,
         })
     }
 
@@ -47,19 +47,20 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
+    /// Whether the same key must be sent again.
     pub fn is_retryable(&self) -> bool {
-        // A 409 may also be a definite conflict (a reused merchant reference); only the one that
-        // names a time to come back is a key in flight.
+        // A 409 may also be a definite conflict, such as a reused merchant reference. Only a 409
+        // with Retry-After means that the key is in flight.
         self.status >= 500 || (matches!(self.status, 409 | 429) && self.retry_after.is_some())
     }
 
     pub fn order_id(&self) -> anyhow::Result<Uuid> {
         let order: Order = serde_json::from_str(&self.body)
-            .with_context(|| format!("no order in the answer {}", self.summary()))?;
+            .with_context(|| format!("no order in the response {}", self.summary()))?;
         Ok(order.order_id)
     }
 
-    /// The `code` and `retryable` of a problem document, if this is one.
+    /// The `code` and `retryable` of a problem document, if the response is one.
     pub fn problem(&self) -> Option<(String, bool)> {
         if !self.content_type.starts_with("application/problem+json") {
             return None;
@@ -68,7 +69,7 @@ impl Answer {
         Some((problem.code?, problem.retryable?))
     }
 
-    /// One line for a person: `422 key_reused`, `201 replayed`.
+    /// One line to print: `422 key_reused`, `201 replayed`.
     pub fn summary(&self) -> String {
         let replayed = if self.replayed { " replayed" } else { "" };
         match self.problem() {

@@ -1,4 +1,4 @@
-//! Single replicas of a service, by their own addresses.
+//! Steps that work on single processes of a service.
 
 use std::time::Duration;
 
@@ -6,22 +6,20 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use tokio::time::Instant;
 
-use endpoints::Endpoints;
-use endpoints::Service;
-use endpoints::client;
+use endpoints::{Endpoints, Service, client};
 
-const ASK_TIMEOUT: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Payment's gauge of calls that wait for the provider.
-const IN_FLIGHT: &str = "charges_in_flight";
+/// Payment's gauge of calls to the provider that are in flight.
+const IN_FLIGHT_GAUGE: &str = "charges_in_flight";
 
-/// Print the URL of the payment replica that is calling the provider just now.
+/// Print the URL of the payment replica that has a call to the provider in flight.
 #[derive(Debug, clap::Args)]
 pub(super) struct Caller {
     /// Base URLs of payment's replicas.
     #[arg(required = true)]
     urls: Vec<String>,
-    /// Wait until none of them is calling instead, and print nothing.
+    /// Wait until none of them has a call in flight instead, and print nothing.
     #[arg(long)]
     none: bool,
     /// Longest wait.
@@ -29,19 +27,19 @@ pub(super) struct Caller {
     seconds: u64,
 }
 
-/// Arm a crash point of one process, which is then killed, or paused, at its next pass.
+/// Arm a crash point of one process. The process dies, or pauses, when it next reaches the point.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arm {
-    /// The process's base URL.
+    /// Base URL of the process.
     url: String,
-    /// The name of the point, as in ARCHITECTURE.md.
+    /// Name of the crash point, as in ARCHITECTURE.md.
     point: String,
-    /// Have it stop there instead of dying.
+    /// Pause the process there instead of killing it.
     #[arg(long)]
     pause: bool,
 }
 
-/// Print process id and base URL of each process of a name, where `lab up` runs them.
+/// Print process id and base URL of each process of a service that `lab up` runs.
 #[derive(Debug, clap::Args)]
 pub(super) struct Instances {
     /// A service, `postgres` or `kafka`.
@@ -51,16 +49,16 @@ pub(super) struct Instances {
 /// Disarm all crash points of a process.
 #[derive(Debug, clap::Args)]
 pub(super) struct Disarm {
-    /// The process's base URL.
+    /// Base URL of the process.
     url: String,
 }
 
 pub(super) async fn ready(endpoints: &Endpoints) -> anyhow::Result<()> {
-    let http = client::http(ASK_TIMEOUT)?;
+    let http = client::http(REQUEST_TIMEOUT)?;
     for service in Service::ALL {
         let url = format!("{}/readyz", endpoints.url(service));
-        let answer = http.get(url).send().await;
-        answer
+        let response = http.get(url).send().await;
+        response
             .and_then(reqwest::Response::error_for_status)
             .with_context(|| format!("{service} is not ready"))?;
     }
@@ -77,10 +75,10 @@ pub(super) async fn caller(args: Caller) -> anyhow::Result<()> {
             }
             (None, true) => return Ok(()),
             (Some(url), true) if Instant::now() >= deadline => {
-                bail!("{url} is still calling the provider")
+                bail!("{url} still has a call to the provider in flight")
             }
             (None, false) if Instant::now() >= deadline => {
-                bail!("no replica of payment is calling the provider")
+                bail!("no replica of payment has a call to the provider in flight")
             }
             _ => {}
         }
@@ -98,7 +96,7 @@ async fn first_caller(urls: &[String]) -> anyhow::Result<Option<&str>> {
 }
 
 async fn calls_in_flight(url: &str) -> anyhow::Result<f64> {
-    let metrics = client::http(ASK_TIMEOUT)?
+    let metrics = client::http(REQUEST_TIMEOUT)?
         .get(format!("{url}/metrics"))
         .send()
         .await
@@ -108,32 +106,36 @@ async fn calls_in_flight(url: &str) -> anyhow::Result<f64> {
         .await?;
     let value = metrics
         .lines()
-        .find_map(|line| line.strip_prefix(IN_FLIGHT)?.trim().parse().ok());
-    // A process that has never called has no such line.
+        .find_map(|line| line.strip_prefix(IN_FLIGHT_GAUGE)?.trim().parse().ok());
+    // A process that has made no call yet has no such line.
     Ok(value.unwrap_or_default())
 }
 
 pub(super) async fn arm(args: Arm) -> anyhow::Result<()> {
     let action = if args.pause { "pause" } else { "kill" };
     let body = json!({ "name": args.point, "action": action });
-    let request = client::http(ASK_TIMEOUT)?.post(crash_points(&args.url));
-    ask(request.json(&body)).await
+    let request = client::http(REQUEST_TIMEOUT)?.post(crash_points(&args.url));
+    send(request.json(&body)).await
 }
 
 pub(super) async fn disarm(args: Disarm) -> anyhow::Result<()> {
-    ask(client::http(ASK_TIMEOUT)?.delete(crash_points(&args.url))).await
+    send(client::http(REQUEST_TIMEOUT)?.delete(crash_points(&args.url))).await
 }
 
 fn crash_points(url: &str) -> String {
     format!("{url}/admin/crash-points")
 }
 
-async fn ask(request: reqwest::RequestBuilder) -> anyhow::Result<()> {
-    let answer = request.send().await?;
-    if answer.status() == reqwest::StatusCode::NOT_FOUND {
-        bail!("the service has no crash points: build it with the feature `crash-points`");
+async fn send(request: reqwest::RequestBuilder) -> anyhow::Result<()> {
+    let response = request.send().await?;
+    if response.status() == reqwest::StatusCode::NOT_FOUND {
+        bail!(
+            "the service was built without crash points: build it with the feature `crash-points`"
+        );
     }
-    answer.error_for_status().context("setting crash points")?;
+    response
+        .error_for_status()
+        .context("setting crash points")?;
     Ok(())
 }
 
@@ -150,7 +152,7 @@ pub(super) fn list(args: Instances, endpoints: &Endpoints) -> anyhow::Result<()>
         .iter()
         .filter(|(it, _)| is_replica(it))
         .collect();
-    // By number, as the URLs are: `payment`, `payment-2`, …, `payment-10`.
+    // In the order of the URLs: `payment`, `payment-2`, …, `payment-10`.
     processes.sort_by_key(|(it, _)| (it.len(), *it));
     for (_, pid) in processes {
         println!("{pid} {}", urls.next().map_or("", String::as_str));

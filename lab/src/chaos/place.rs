@@ -1,5 +1,5 @@
-//! Orders to experiment with. Their ids are chosen here, so that a fault can wait for one of them, and
-//! each is put until it is accepted, whatever is down meanwhile.
+//! Places orders for an experiment. The ids are chosen here, so that a fault can be armed for an
+//! order before it is sent. Each order is sent until it is accepted, whichever part is down.
 
 use std::time::Duration;
 
@@ -9,10 +9,9 @@ use reqwest::StatusCode;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use endpoints::Endpoints;
-use endpoints::Service;
 use endpoints::client::{self, order_body};
 use endpoints::provider::{self, Fault};
+use endpoints::{Endpoints, Service};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
@@ -20,22 +19,22 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 /// Place orders, and print their ids.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How many.
+    /// Number of orders.
     #[arg(long, default_value_t = 1)]
     count: u32,
-    /// Spread over this time.
+    /// Spread them evenly over this time.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     over: u64,
-    /// Where the provider holds the first charge of each order.
+    /// Have the provider hold the first charge of each order at this point.
     #[arg(long, value_enum)]
     hold: Option<Hold>,
-    /// For how long.
+    /// How long the provider holds it.
     #[arg(long, default_value_t = 8, value_name = "SECONDS")]
     hold_seconds: u64,
     /// Longest wait for an order to be accepted.
     #[arg(long, default_value_t = 90, value_name = "SECONDS")]
     patience: u64,
-    /// The API key to order with.
+    /// API key to order with.
     #[arg(long, default_value = "demo-key-acme")]
     key: String,
 }
@@ -44,7 +43,7 @@ pub(super) struct Args {
 enum Hold {
     /// The provider has the request and has not taken the money.
     BeforeMoney,
-    /// The money is taken, and the answer is not sent.
+    /// The provider has taken the money and has not sent the response.
     AfterMoney,
 }
 
@@ -64,7 +63,7 @@ pub(super) async fn run(args: Args, endpoints: &Endpoints) -> anyhow::Result<()>
                 times: Some(1),
                 reference: Some(id.to_string()),
             };
-            provider::set_fault(endpoints.url(Service::Psp), &fault).await?;
+            provider::arm_fault(endpoints.url(Service::Psp), &fault).await?;
         }
         let url = format!("{}/orders/{id}", endpoints.url(Service::Order));
         let request = http
@@ -72,7 +71,7 @@ pub(super) async fn run(args: Args, endpoints: &Endpoints) -> anyhow::Result<()>
             .bearer_auth(&args.key)
             .header("content-type", "application/json")
             .body(order_body(1));
-        // First, so that the caller knows of an order whose acceptance it may not live to see.
+        // Printed before the request: the script must know the order even if its acceptance is lost.
         println!("{id}");
         put(request, Duration::from_secs(args.patience)).await?;
         tokio::time::sleep(pause).await;
@@ -80,17 +79,20 @@ pub(super) async fn run(args: Args, endpoints: &Endpoints) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Sends until the answer is final: putting an order twice is putting it once.
+/// Sends until the response is final. PUT is idempotent, so a repeat is harmless.
 async fn put(request: reqwest::RequestBuilder, patience: Duration) -> anyhow::Result<()> {
     let deadline = Instant::now() + patience;
     loop {
-        let request = request.try_clone().context("the request has no stream")?;
+        let request = request
+            .try_clone()
+            .context("the request cannot be repeated")?;
         let last = match request.send().await {
-            Ok(answer) if answer.status().is_success() => return Ok(()),
-            Ok(answer) if is_final(answer.status()) => {
-                bail!("PUT answered {}: {}", answer.status(), answer.text().await?)
+            Ok(response) if response.status().is_success() => return Ok(()),
+            Ok(response) if is_final(response.status()) => {
+                let status = response.status();
+                bail!("PUT returned {status}: {}", response.text().await?)
             }
-            Ok(answer) => answer.status().to_string(),
+            Ok(response) => response.status().to_string(),
             Err(error) => error.to_string(),
         };
         if Instant::now() >= deadline {

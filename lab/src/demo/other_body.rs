@@ -1,23 +1,22 @@
-//! Chapter: a key that was used before, on a request that is not the same.
+//! Chapter: a used key with a different body.
 
 use anyhow::ensure;
-
-use super::story::{Placed, Story, say, show_answer};
 use endpoints::client::order_body;
 
-pub(super) async fn tell(story: &mut Story<'_>, first: &Placed) -> anyhow::Result<()> {
-    story.chapter("The key is reused for another order");
+use super::context::{Demo, Placed, explain, print_response};
+
+pub(super) async fn run(demo: &mut Demo<'_>, first: &Placed) -> anyhow::Result<()> {
+    demo.chapter("The key of the first order is reused for a different order");
     let other = order_body(7);
-    story.show_request(&first.key, &other);
-    let refused = story.client.send(Some(&first.key), &other).await?;
-    show_answer(&refused);
+    demo.print_request(&first.key, &other);
+    let rejected = demo.client.send(Some(&first.key), &other).await?;
+    print_response(&rejected);
     ensure!(
-        refused.status == 422,
-        "a reused key was answered {}",
-        refused.summary()
+        rejected.status == 422,
+        "a reused key got the response {}",
+        rejected.summary()
     );
-    say(
-        "Refused: replaying the old answer would hide a bug of the client, running it would break the key's promise.",
-    );
+    explain("The request is rejected and nothing happens. A replay would hide the client's bug,");
+    explain("and a second order under the same key would break the promise of the key.");
     Ok(())
 }

@@ -1,54 +1,55 @@
-//! Chapter: the same request many times at once, before any of them is answered.
+//! Chapter: the same request many times at once, before any of them has a response.
 
 use std::collections::{BTreeMap, HashSet};
 
 use anyhow::ensure;
+use endpoints::client::{ApiResponse, new_key, order_body};
 use tokio::task::JoinSet;
 
-use super::story::{Story, say};
-use endpoints::client::{Answer, new_key, order_body};
+use super::context::{Demo, explain};
 
 const COPIES: usize = 20;
 
-pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
-    story.chapter("Twenty copies of one order, all at once");
+pub(super) async fn run(demo: &mut Demo<'_>) -> anyhow::Result<()> {
+    demo.chapter("Twenty copies of one request arrive at once");
     let (key, body) = (new_key("demo-parallel"), order_body(1));
-    story.show_request(&key, &body);
-    say(&format!(
-        "… {COPIES} times in parallel. The first answers, before any retry:"
+    demo.print_request(&key, &body);
+    explain(&format!(
+        "This request is sent {COPIES} times in parallel. The responses, before any retry:"
     ));
-    let mut answers: BTreeMap<String, usize> = BTreeMap::new();
+    let mut responses: BTreeMap<String, usize> = BTreeMap::new();
     let mut ids = HashSet::new();
-    for answer in send_copies(story, &key, &body).await? {
-        *answers.entry(answer.summary()).or_default() += 1;
-        if answer.is_accepted() {
-            ids.insert(answer.order_id()?);
+    for response in send_copies(demo, &key, &body).await? {
+        *responses.entry(response.summary()).or_default() += 1;
+        if response.is_accepted() {
+            ids.insert(response.order_id()?);
         } else {
             ensure!(
-                answer.is_retryable(),
-                "a copy was refused for good: {}",
-                answer.summary()
+                response.is_retryable(),
+                "a copy was rejected for good: {}",
+                response.summary()
             );
         }
     }
-    for (answer, times) in answers {
-        say(&format!("  {times:>2} × {answer}"));
+    for (response, times) in responses {
+        explain(&format!("  {times:>2} × {response}"));
     }
-    let settled = story.send(&key, &body).await?;
-    ids.insert(settled.order_id()?);
+    explain("The client retries once more:");
+    let last = demo.send(&key, &body).await?;
+    ids.insert(last.order_id()?);
     for &id in &ids {
-        story.remember("20 copies in parallel", id);
+        demo.record("20 copies in parallel", id);
     }
-    ensure!(ids.len() == 1, "{} orders came of one key", ids.len());
-    say("One order came of it. A copy that meets the key in flight is told to come back (409);");
-    say("one that comes after the commit gets the first one's answer.");
+    ensure!(ids.len() == 1, "one key made {} orders", ids.len());
+    explain("All copies belong to one order. A copy that arrives before the commit gets 409 with");
+    explain("Retry-After. A copy that arrives after it gets the stored response.");
     Ok(())
 }
 
-async fn send_copies(story: &Story<'_>, key: &str, body: &str) -> anyhow::Result<Vec<Answer>> {
+async fn send_copies(demo: &Demo<'_>, key: &str, body: &str) -> anyhow::Result<Vec<ApiResponse>> {
     let mut copies = JoinSet::new();
     for _ in 0..COPIES {
-        let (client, key, body) = (story.client.clone(), key.to_owned(), body.to_owned());
+        let (client, key, body) = (demo.client.clone(), key.to_owned(), body.to_owned());
         copies.spawn(async move { client.send(Some(&key), &body).await });
     }
     copies.join_all().await.into_iter().collect()

@@ -1,17 +1,17 @@
-//! Chapter: the client did not hear the answer and sends its request again.
+//! Chapter: the client lost the response and sends its request again.
 
 use anyhow::ensure;
 
-use super::story::{Placed, Story, say};
+use super::context::{Demo, Placed, explain};
 
-pub(super) async fn tell(story: &mut Story<'_>, first: &Placed) -> anyhow::Result<()> {
-    story.chapter("The client retries: the same key, the same body");
-    let again = story.send(&first.key, &first.body).await?;
+pub(super) async fn run(demo: &mut Demo<'_>, first: &Placed) -> anyhow::Result<()> {
+    demo.chapter("The client sends the same request again, with the same key");
+    let again = demo.send(&first.key, &first.body).await?;
     ensure!(again.replayed, "the retry was not marked as a replay");
     ensure!(
-        again.status == first.answer.status && again.body == first.answer.body,
-        "the retry's answer differs from the first one"
+        again.status == first.response.status && again.body == first.response.body,
+        "the retry got another response than the first request"
     );
-    say("The very bytes of the first answer, the same order id. Nothing was done twice.");
+    explain("The response is the stored one, byte for byte. No second order exists.");
     Ok(())
 }

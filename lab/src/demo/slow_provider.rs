@@ -1,67 +1,73 @@
-//! Chapter: the PSP takes many seconds for some cards, a gateway in front gives up and retries, and
-//! a burst of other orders comes in. The slow ones are charged once, the others do not notice.
+//! Chapter: the provider takes many seconds for some cards, a proxy in front of the order service
+//! retries, and other orders arrive. The slow orders are charged once, and the others are not delayed.
 
 use std::time::Duration;
 
 use anyhow::ensure;
+use endpoints::client::{Client, new_key, order_body};
+use testkit::retrying_proxy::{RetryingProxy, Settings};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::story::{API_KEY, SHIPPED_WITHIN, Story, say};
+use super::context::{API_KEY, Demo, SHIPPED_WITHIN, explain};
 use super::{PSP_SLOW_MS, PSP_TIMEOUT_MS};
-use endpoints::client::{Client, new_key, order_body};
-use testkit::retrying_proxy::{RetryingProxy, Settings};
 
-const SLOW: usize = 5;
-const ORDINARY: usize = 20;
-const GATEWAY: Settings = Settings {
+const SLOW_ORDERS: usize = 5;
+const NORMAL_ORDERS: usize = 20;
+const PROXY: Settings = Settings {
     timeout: Duration::from_millis(500),
     tries: 3,
 };
 
-pub(super) async fn tell(story: &mut Story<'_>) -> anyhow::Result<()> {
-    story.chapter("A slow provider, impatient callers, and everybody else");
-    say(&format!(
-        "For pm_card_slow the PSP takes {} s. Payment waits {} s at most, the gateway in front {} s,",
+pub(super) async fn run(demo: &mut Demo<'_>) -> anyhow::Result<()> {
+    demo.chapter("The provider is slow, callers time out and retry, other orders are not delayed");
+    explain(&format!(
+        "For the card pm_card_slow the provider takes {} s. Payment times out after {} s and retries.",
         PSP_SLOW_MS / 1_000,
         PSP_TIMEOUT_MS as f64 / 1_000.0,
-        GATEWAY.timeout.as_secs_f64()
     ));
-    say("and both send again. At the same time others order with cards that work:");
-    let gateway = RetryingProxy::start(story.client.order_url(), GATEWAY).await?;
-    let client = Client::new(gateway.url(), API_KEY)?;
-    let slow = follow(&client, "pm_card_slow", SLOW);
-    let ordinary = follow(&client, "pm_card_ok", ORDINARY);
-    let (slow, ordinary) = tokio::try_join!(slow, ordinary)?;
-    show("ordinary", &ordinary);
-    show("slow", &slow);
-    let slowest = ordinary.iter().map(|(_, took)| *took).max();
+    explain(&format!(
+        "A proxy in front of the order service times out after {} s and retries, too.",
+        PROXY.timeout.as_secs_f64()
+    ));
+    explain(&format!(
+        "{SLOW_ORDERS} orders with slow cards and {NORMAL_ORDERS} with normal cards are sent at the same time:"
+    ));
+    let proxy = RetryingProxy::start(demo.client.order_url(), PROXY).await?;
+    let client = Client::new(proxy.url(), API_KEY)?;
+    let slow = place_and_wait(&client, "pm_card_slow", SLOW_ORDERS);
+    let normal = place_and_wait(&client, "pm_card_ok", NORMAL_ORDERS);
+    let (slow, normal) = tokio::try_join!(slow, normal)?;
+    print_times("normal", &normal);
+    print_times("slow", &slow);
+    let last_normal = normal.iter().map(|(_, took)| *took).max();
     let first_slow = slow.iter().map(|(_, took)| *took).min();
     ensure!(
-        slowest < first_slow,
-        "an ordinary order waited for a slow one"
+        last_normal < first_slow,
+        "a normal order waited for a slow one"
     );
     let tries: i64 =
         sqlx::query_scalar("select coalesce(sum(tries), 0) from payments where order_id = any($1)")
             .bind(slow.iter().map(|(id, _)| *id).collect::<Vec<Uuid>>())
-            .fetch_one(&story.payment)
+            .fetch_one(&demo.payment)
             .await?;
-    for (id, _) in slow.iter().take(1).chain(ordinary.iter().take(1)) {
-        let count = story.show_charges(*id).await?;
+    explain(&format!(
+        "Payment called the provider {tries} times for the {SLOW_ORDERS} slow orders, always with the same key per"
+    ));
+    explain("order. One slow and one normal order in the provider's database:");
+    for (id, _) in slow.iter().take(1).chain(normal.iter().take(1)) {
+        let count = demo.print_charges(*id).await?;
         ensure!(count == 1, "charged {count} times");
     }
-    say(&format!(
-        "The PSP was asked {tries} times about the {SLOW} slow orders, always under the same keys."
-    ));
     for (id, _) in slow {
-        story.remember("slow card, retried", id);
+        demo.record("slow card, retried", id);
     }
     Ok(())
 }
 
-/// Places orders and waits until they have shipped; how long each took.
-async fn follow(
+/// Places orders and waits until they have shipped. Returns how long each took, sorted.
+async fn place_and_wait(
     client: &Client,
     method: &str,
     count: usize,
@@ -91,11 +97,11 @@ async fn follow(
     Ok(took)
 }
 
-fn show(what: &str, took: &[(Uuid, Duration)]) {
+fn print_times(kind: &str, took: &[(Uuid, Duration)]) {
     let seconds = |index: usize| took.get(index).map_or(0.0, |(_, it)| it.as_secs_f64());
     let (median, last) = (seconds(took.len() / 2), seconds(took.len() - 1));
-    say(&format!(
-        "  {:>3} {what:<9} shipped after {median:>5.1} s (median), {last:>5.1} s (slowest)",
+    explain(&format!(
+        "  {:>3} {kind:<7} shipped after {median:>5.1} s (median), {last:>5.1} s (slowest)",
         took.len()
     ));
 }

@@ -1,5 +1,5 @@
-//! What one customer does with one order: send it, repeat it, send it twice at once, or hang up on it.
-//! Whatever happens, the same key goes out until the order is known to be accepted.
+//! What one customer does with one order: sends it, repeats it, sends it twice at once, or hangs up.
+//! In every case the customer sends the same key until the order is known to be accepted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,17 +11,17 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::drive::Clock;
-use super::http::{Pool, Reply};
+use super::http::{Pool, Response};
 use super::request::{Kind, Mix, Templates};
 use super::tally::Tally;
 
-/// With the back-off below, about 20 seconds of a system that does not answer.
+/// With the back-off below, a customer gives up on an unresponsive system after about 20 seconds.
 const TRIES_MAX: u32 = 15;
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
-/// Longer than most answers take: the request is caught at every stage of its life.
+/// Longer than most responses take, so that hang-ups hit every stage of a request.
 const HANGUP_PATIENCE_MAX: Duration = Duration::from_millis(50);
-/// Long enough that the first request has been worked on, or lost, by then.
+/// Long enough for the first request to be processed or lost.
 const HANGUP_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 pub(super) struct Customers {
@@ -57,16 +57,16 @@ impl Customers {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// The run's `index`-th order, due at a moment that may already have passed.
+    /// Handles the run's `index`-th order. `due` may already have passed.
     pub(super) async fn order(self: &Arc<Self>, index: u64, due: Instant) {
         let request = self.templates.request(index);
         self.tally().sent(due.elapsed());
         match self.mix.draw() {
             Kind::Plain => {
-                self.settle(&request, due, true).await;
+                self.send_until_accepted(&request, due, true).await;
             }
             Kind::Retried => {
-                if let Some(id) = self.settle(&request, due, true).await {
+                if let Some(id) = self.send_until_accepted(&request, due, true).await {
                     self.send_again(&request, id).await;
                 }
             }
@@ -75,7 +75,7 @@ impl Customers {
         }
     }
 
-    /// Waits for the customers who come back later.
+    /// Waits for the customers that hung up and retry later.
     pub(super) async fn finish(&self) {
         self.later.close();
         self.later.wait().await;
@@ -85,36 +85,36 @@ impl Customers {
         Ok(std::mem::replace(&mut *self.tally(), Tally::new()?))
     }
 
-    /// Sends until the order is accepted. The latency is the customer's: from the due moment to the
-    /// answer that says so, retries included.
-    async fn settle(&self, request: &[u8], due: Instant, timed: bool) -> Option<Uuid> {
+    /// Sends until the order is accepted. The latency counts from the due time to the response that
+    /// accepts the order, retries included.
+    async fn send_until_accepted(&self, request: &[u8], due: Instant, timed: bool) -> Option<Uuid> {
         let mut backoff = BACKOFF_MIN;
         for _ in 0..TRIES_MAX {
-            let reply = self.pool.exchange(request).await;
-            if let Ok(Reply {
+            let response = self.pool.exchange(request).await;
+            if let Ok(Response {
                 status: 200..300,
                 order_id: Some(id),
                 replayed,
                 ..
-            }) = reply
+            }) = response
             {
                 self.accept(id, due, timed.then(|| due.elapsed()));
                 if !timed {
-                    self.tally().counts.hung_up_found_done += u64::from(replayed);
+                    self.tally().counts.hung_up_accepted += u64::from(replayed);
                 }
                 return Some(id);
             }
-            let wait = match reply {
-                Ok(reply) if !reply.is_retryable() => {
-                    self.tally().refused(reply.status);
+            let wait = match response {
+                Ok(response) if !response.is_retryable() => {
+                    self.tally().rejected(response.status);
                     return None;
                 }
-                Ok(reply) => {
-                    self.tally().put_off(reply.status);
-                    reply.retry_after.unwrap_or(backoff)
+                Ok(response) => {
+                    self.tally().retry_later(response.status);
+                    response.retry_after.unwrap_or(backoff)
                 }
                 Err(error) => {
-                    self.tally().broken(&error);
+                    self.tally().connection_error(&error);
                     backoff
                 }
             };
@@ -125,39 +125,41 @@ impl Customers {
         None
     }
 
-    /// The answer was heard, and the request goes out once more all the same.
+    /// Repeats a request that already has its response.
     async fn send_again(&self, request: &[u8], id: Uuid) {
         let sent = Instant::now();
-        let reply = self.pool.exchange(request).await;
+        let response = self.pool.exchange(request).await;
         let mut tally = self.tally();
         tally.counts.retried += 1;
-        match reply {
-            Ok(reply) if reply.is_retryable() => tally.put_off(reply.status),
-            Ok(reply) => {
+        match response {
+            Ok(response) if response.is_retryable() => tally.retry_later(response.status),
+            Ok(response) => {
                 tally.replay(sent.elapsed());
                 tally.counts.contradicted +=
-                    u64::from(!reply.replayed || reply.order_id != Some(id));
+                    u64::from(!response.replayed || response.order_id != Some(id));
             }
-            Err(error) => tally.broken(&error),
+            Err(error) => tally.connection_error(&error),
         }
     }
 
-    /// Two copies at once: at most one may do the work, and both must name the same order.
+    /// Sends two copies at once: at most one may create the order, and both must name the same order.
     async fn send_twice(&self, request: &[u8], due: Instant) {
         let timed = async || (self.pool.exchange(request).await, due.elapsed());
         let (left, right) = tokio::join!(timed(), timed());
         let mut accepted: Vec<(Uuid, bool, Duration)> = Vec::with_capacity(2);
-        for (reply, elapsed) in [left, right] {
-            match reply {
-                Ok(Reply {
+        for (response, elapsed) in [left, right] {
+            match response {
+                Ok(Response {
                     status: 200..300,
                     order_id: Some(id),
                     replayed,
                     ..
                 }) => accepted.push((id, replayed, elapsed)),
-                Ok(reply) if reply.is_retryable() => self.tally().put_off(reply.status),
-                Ok(reply) => self.tally().refused(reply.status),
-                Err(error) => self.tally().broken(&error),
+                Ok(response) if response.is_retryable() => {
+                    self.tally().retry_later(response.status);
+                }
+                Ok(response) => self.tally().rejected(response.status),
+                Err(error) => self.tally().connection_error(&error),
             }
         }
         self.tally().counts.duplicated += 1;
@@ -168,27 +170,28 @@ impl Customers {
         match accepted.iter().min_by_key(|(_, _, elapsed)| *elapsed) {
             Some((id, _, elapsed)) => self.accept(*id, due, Some(*elapsed)),
             None => {
-                self.settle(request, due, true).await;
+                self.send_until_accepted(request, due, true).await;
             }
         }
     }
 
-    /// The order is fully sent, the answer never read. The customer comes back with the same key.
+    /// Sends the whole order and hangs up without reading the response. The customer retries later with
+    /// the same key.
     async fn hang_up(self: &Arc<Self>, request: Vec<u8>, due: Instant) {
-        // Leaving at once, most orders are found undone; leaving later, nearly all are found done.
+        // After an immediate hang-up most orders do not exist yet; after a later one nearly all do.
         let patience = if rand::rng().random_bool(0.5) {
             Duration::ZERO
         } else {
             rand::rng().random_range(Duration::ZERO..HANGUP_PATIENCE_MAX)
         };
         if let Err(error) = self.pool.hang_up(&request, patience).await {
-            self.tally().broken(&error);
+            self.tally().connection_error(&error);
         }
         self.tally().counts.hung_up += 1;
         let customers = Arc::clone(self);
         self.later.spawn(async move {
             tokio::time::sleep(HANGUP_RETRY_DELAY).await;
-            customers.settle(&request, due, false).await;
+            customers.send_until_accepted(&request, due, false).await;
         });
     }
 
@@ -198,7 +201,7 @@ impl Customers {
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
-        // Counters and a list: nothing a panic elsewhere could leave half changed.
+        // Counters and a list, which a panic elsewhere cannot leave half changed.
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

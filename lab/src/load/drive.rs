@@ -1,6 +1,6 @@
-//! The drive: arrivals, closed loop (each client waits for its answer) or open loop (a fixed schedule
-//! that does not care how the system feels; latency counts from the scheduled moment, so a stalled
-//! system cannot hide behind requests that were never sent).
+//! Sends the orders of a plan. In a closed loop each client waits for its response. In an open loop
+//! the schedule is fixed, and latency counts from the scheduled time, so that a stalled system cannot
+//! hide behind requests that were never sent.
 
 #[cfg(test)]
 mod tests;
@@ -19,53 +19,57 @@ use super::http::Pool;
 use super::request::Mix;
 use super::tally::Tally;
 
-/// What to send, how fast, how long.
+/// What to send, how fast, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
-    pub(super) pace: Pace,
-    pub(super) until: Until,
+    pub(super) arrivals: Arrivals,
+    pub(super) stop_after: StopAfter,
     pub(super) mix: Mix,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Pace {
-    Closed { clients: usize },
-    Open { rate_per_s: f64 },
+pub(super) enum Arrivals {
+    ClosedLoop { clients: usize },
+    OpenLoop { rate_per_s: f64 },
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Until {
+pub(super) enum StopAfter {
     Elapsed(Duration),
     Accepted(u64),
 }
 
-/// What came of it. `window` ends with the last scheduled request; late retries come after it.
-pub(super) struct Driven {
+/// The result of a drive. `window` ends with the last scheduled request; late retries come after it.
+pub(super) struct DriveResult {
     pub(super) tally: Tally,
     pub(super) window: Duration,
     pub(super) accepted_in_window: u64,
 }
 
-/// Runs the plan on one thread of its own: no work stealing, no wake-ups across cores, and its CPU
-/// time stays out of the way of the sampler's.
+/// Runs the plan on its own single-threaded runtime, without work stealing and wake-ups across cores.
+/// The sampler runs elsewhere and does not delay it.
 pub(super) async fn run(
     plan: Plan,
     urls: Vec<String>,
     accepted: Arc<AtomicU64>,
-) -> anyhow::Result<Driven> {
+) -> anyhow::Result<DriveResult> {
     tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         runtime
-            .context("starting the generator's runtime")?
+            .context("starting the load generator's runtime")?
             .block_on(drive(plan, &urls, accepted))
     })
     .await
-    .context("the generator died")?
+    .context("the load generator panicked")?
 }
 
-async fn drive(plan: Plan, urls: &[String], accepted: Arc<AtomicU64>) -> anyhow::Result<Driven> {
+async fn drive(
+    plan: Plan,
+    urls: &[String],
+    accepted: Arc<AtomicU64>,
+) -> anyhow::Result<DriveResult> {
     let pool = Pool::new(urls)?;
     let run = rand::random();
     let customers = Arc::new(Customers::new(
@@ -76,28 +80,32 @@ async fn drive(plan: Plan, urls: &[String], accepted: Arc<AtomicU64>) -> anyhow:
         Arc::clone(&accepted),
     )?);
     let started = Instant::now();
-    match plan.pace {
-        Pace::Closed { clients } => closed_loop(&customers, clients, plan.until).await,
-        Pace::Open { rate_per_s } => open_loop(&customers, rate_per_s, plan.until).await,
+    match plan.arrivals {
+        Arrivals::ClosedLoop { clients } => {
+            closed_loop(&customers, clients, plan.stop_after).await;
+        }
+        Arrivals::OpenLoop { rate_per_s } => {
+            open_loop(&customers, rate_per_s, plan.stop_after).await;
+        }
     }
     let window = started.elapsed();
     let accepted_in_window = accepted.load(Ordering::Relaxed);
     customers.finish().await;
-    Ok(Driven {
+    Ok(DriveResult {
         tally: customers.take_tally()?,
         window,
         accepted_in_window,
     })
 }
 
-async fn closed_loop(customers: &Arc<Customers>, clients: usize, until: Until) {
+async fn closed_loop(customers: &Arc<Customers>, clients: usize, stop_after: StopAfter) {
     let started = Instant::now();
     let next = Arc::new(AtomicU64::new(0));
     let mut workers = JoinSet::new();
     for _ in 0..clients {
         let (customers, next) = (Arc::clone(customers), Arc::clone(&next));
         workers.spawn(async move {
-            while !until.reached(started.elapsed(), customers.accepted()) {
+            while !stop_after.is_reached(started.elapsed(), customers.accepted()) {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 customers.order(index, Instant::now()).await;
             }
@@ -106,12 +114,12 @@ async fn closed_loop(customers: &Arc<Customers>, clients: usize, until: Until) {
     workers.join_all().await;
 }
 
-async fn open_loop(customers: &Arc<Customers>, rate_per_s: f64, until: Until) {
+async fn open_loop(customers: &Arc<Customers>, rate_per_s: f64, stop_after: StopAfter) {
     let started = Instant::now();
     let arrivals = TaskTracker::new();
     for index in 0.. {
         let offset = Duration::from_secs_f64(index as f64 / rate_per_s);
-        if until.reached(offset, customers.accepted()) {
+        if stop_after.is_reached(offset, customers.accepted()) {
             break;
         }
         let due = started + offset;
@@ -123,17 +131,17 @@ async fn open_loop(customers: &Arc<Customers>, rate_per_s: f64, until: Until) {
     arrivals.wait().await;
 }
 
-impl Until {
-    fn reached(self, elapsed: Duration, accepted: u64) -> bool {
+impl StopAfter {
+    fn is_reached(self, elapsed: Duration, accepted: u64) -> bool {
         match self {
-            Until::Elapsed(limit) => elapsed >= limit,
-            Until::Accepted(count) => accepted >= count,
+            StopAfter::Elapsed(limit) => elapsed >= limit,
+            StopAfter::Accepted(count) => accepted >= count,
         }
     }
 }
 
-/// Joins the monotonic clock of the latencies with the wall clock that Postgres writes into rows.
-/// Both are this machine's; an attached system lives here as well.
+/// Converts the monotonic clock of the latencies to the wall clock that Postgres writes into rows.
+/// This needs the system to run on the same machine.
 #[derive(Clone, Copy)]
 pub(super) struct Clock {
     instant: Instant,

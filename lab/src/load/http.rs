@@ -1,8 +1,8 @@
-//! A minimal HTTP/1.1 client for the hot path. The generator shares its cores with what it measures,
-//! and has to be able to hang up on a request it has fully sent, so it owns its sockets.
-//! It reads only what our order service sends: a status line, headers, a body of known length.
+//! A minimal HTTP/1.1 client for the load generator. The generator shares its cores with the system
+//! that it measures, and it must be able to hang up after a request is sent, so it owns its sockets.
+//! It reads only what the order service sends: a status line, headers, and a body of known length.
 
-mod reply;
+mod response;
 
 use std::io;
 use std::sync::Mutex;
@@ -13,26 +13,26 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-pub(super) use reply::Reply;
-use reply::invalid;
+pub(super) use response::Response;
+use response::invalid;
 
-/// Connections at once, over all customers.
+/// Concurrent connections of all customers.
 const CONNECTIONS_MAX: usize = 512;
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(15);
-/// An answer to an order is below 2 KiB; more than this is not ours.
-const REPLY_BYTES_MAX: usize = 64 * 1024;
+/// A response of the order service is below 2 KiB; a longer one comes from something else.
+const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
 struct Connection {
     stream: TcpStream,
-    inbox: Vec<u8>,
+    received: Vec<u8>,
 }
 
-/// Idle keep-alive connections, last used first, so that a slow moment does not leave many half warm.
+/// Idle keep-alive connections. The last used is taken first, so that few connections stay busy.
 pub(super) struct Pool {
     addresses: Vec<String>,
     next_address: AtomicUsize,
     idle: Mutex<Vec<Connection>>,
-    /// Arrivals beyond this wait here, and their wait counts in the latency.
+    /// Limits open connections. A request that waits here counts the wait as latency.
     open: Semaphore,
 }
 
@@ -42,24 +42,24 @@ impl Connection {
         stream.set_nodelay(true)?;
         Ok(Self {
             stream,
-            inbox: Vec::with_capacity(2048),
+            received: Vec::with_capacity(2048),
         })
     }
 
-    /// One request, one answer. After an error the connection must not be used again.
-    async fn exchange(&mut self, request: &[u8]) -> io::Result<Reply> {
+    /// Sends one request and reads its response. After an error the connection must not be used again.
+    async fn exchange(&mut self, request: &[u8]) -> io::Result<Response> {
         let whole = async {
             self.stream.write_all(request).await?;
-            self.inbox.clear();
+            self.received.clear();
             loop {
-                if self.stream.read_buf(&mut self.inbox).await? == 0 {
+                if self.stream.read_buf(&mut self.received).await? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
-                if let Some(reply) = reply::parse(&self.inbox)? {
-                    return Ok(reply);
+                if let Some(response) = response::parse(&self.received)? {
+                    return Ok(response);
                 }
-                if self.inbox.len() > REPLY_BYTES_MAX {
-                    return Err(invalid("the answer is too long"));
+                if self.received.len() > RESPONSE_BYTES_MAX {
+                    return Err(invalid("the response is too long"));
                 }
             }
         };
@@ -72,7 +72,7 @@ impl Connection {
 impl Pool {
     /// Base URLs of the replicas; connections are spread over them.
     pub(super) fn new(urls: &[String]) -> anyhow::Result<Self> {
-        anyhow::ensure!(!urls.is_empty(), "no address of the order service");
+        anyhow::ensure!(!urls.is_empty(), "the order service has no address");
         let addresses = urls.iter().map(|url| {
             url.trim_start_matches("http://")
                 .trim_end_matches('/')
@@ -86,26 +86,26 @@ impl Pool {
         })
     }
 
-    /// For the requests' host header.
+    /// The value of the requests' host header.
     pub(super) fn host(&self) -> &str {
         &self.addresses[0]
     }
 
-    pub(super) async fn exchange(&self, request: &[u8]) -> io::Result<Reply> {
+    pub(super) async fn exchange(&self, request: &[u8]) -> io::Result<Response> {
         let _permit = self.open.acquire().await.map_err(io::Error::other)?;
         let mut connection = self.take().await?;
-        let reply = connection.exchange(request).await?;
+        let response = connection.exchange(request).await?;
         self.idle().push(connection);
-        Ok(reply)
+        Ok(response)
     }
 
-    /// Sends everything and leaves after `patience` without reading: the server has the order, the
-    /// client knows nothing.
+    /// Sends the request and closes the connection after `patience` without reading: the server has the
+    /// order, and the client does not know it.
     pub(super) async fn hang_up(&self, request: &[u8], patience: Duration) -> io::Result<()> {
         let _permit = self.open.acquire().await.map_err(io::Error::other)?;
         let mut connection = self.take().await?;
         connection.stream.write_all(request).await?;
-        // Even a sleep of zero waits for the timer's next millisecond, long enough to be served.
+        // Even a sleep of zero waits for the timer's next millisecond, enough time to be served.
         if !patience.is_zero() {
             tokio::time::sleep(patience).await;
         }
@@ -122,7 +122,7 @@ impl Pool {
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        // A panic while pushing or popping cannot leave half a connection behind.
+        // A panic while pushing or popping cannot leave half a connection.
         self.idle
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -1,4 +1,4 @@
-//! A histogram boiled down to the figures people compare.
+//! The percentiles of a histogram.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -35,7 +35,7 @@ mod tests {
     use crate::load::tally::histogram;
 
     #[test]
-    fn percentiles_are_in_milliseconds_and_the_maximum_is_exact_to_three_digits() {
+    fn percentiles_are_in_milliseconds_with_three_digits() {
         let mut latencies = histogram().unwrap();
         for us in (1_000..=100_000).step_by(1_000) {
             latencies.record(us).unwrap();

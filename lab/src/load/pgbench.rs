@@ -1,5 +1,5 @@
-//! The machine's own limit: pgbench running the order service's very intake statement, one order per
-//! commit, against a scratch database in the same cluster. What the service makes of it is a ratio.
+//! The limit of the machine: pgbench runs the order service's intake statement, one order per commit,
+//! in a scratch database on the same server. The service's throughput is reported as a ratio to it.
 
 mod script;
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail, ensure};
 use tokio::process::Command;
 
-use super::report::Limit;
+use super::report::SqlLimit;
 use super::target::Target;
 use super::usage::Meters;
 use endpoints::Service;
@@ -18,8 +18,8 @@ use testkit::postgres::database;
 /// Debian keeps the server's programs here, one directory per version.
 const PACKAGE_DIR: &str = "/usr/lib/postgresql";
 
-/// Runs it in a database of its own that is gone afterwards, whatever happened.
-pub(super) async fn run(target: &Target, clients: usize, seconds: u64) -> anyhow::Result<Limit> {
+/// Runs pgbench in a scratch database, which is dropped afterwards in any case.
+pub(super) async fn run(target: &Target, clients: usize, seconds: u64) -> anyhow::Result<SqlLimit> {
     let order_url = target.database_url(Service::Order);
     let name = scratch_name(order_url)?;
     database::drop_now(order_url, &name).await?;
@@ -36,14 +36,15 @@ async fn measure(
     database_url: &str,
     clients: usize,
     seconds: u64,
-) -> anyhow::Result<Limit> {
+) -> anyhow::Result<SqlLimit> {
     migrate(database_url).await?;
-    let script = tempfile::NamedTempFile::new().context("making a file for the pgbench script")?;
+    let script =
+        tempfile::NamedTempFile::new().context("creating a file for the pgbench script")?;
     std::fs::write(script.path(), script::intake()?).context("writing the pgbench script")?;
     let mut meters = Meters::default();
     meters.sample(&target.pids());
     let output = Command::new(program()?)
-        // -n: nothing to vacuum, these are not pgbench's own tables. -j 1: one thread, as ours.
+        // -n: no vacuum, these are not pgbench's tables. -j 1: one thread, like the load generator.
         .args(["-n", "-M", "prepared", "-j", "1"])
         .args(["-c", &clients.to_string(), "-T", &seconds.to_string()])
         .arg("-f")
@@ -61,11 +62,11 @@ async fn measure(
         );
     }
     let cpu_s = meters
-        .bill()
+        .usage()
         .iter()
         .find(|usage| usage.name == "postgres")
         .map_or(0.0, |usage| usage.cpu_s);
-    Ok(Limit {
+    Ok(SqlLimit {
         clients,
         tps: figure(&text, "tps = ")?,
         latency_ms: figure(&text, "latency average = ")?,
@@ -100,7 +101,7 @@ fn scratch_name(order_url: &str) -> anyhow::Result<String> {
     Ok(format!("{name}_limit"))
 }
 
-/// The server's own package first: `pgbench` in PATH may be a wrapper of another version.
+/// Prefers the server's package: `pgbench` in PATH may be a wrapper of another version.
 fn program() -> anyhow::Result<PathBuf> {
     let packages = std::fs::read_dir(PACKAGE_DIR)
         .into_iter()
@@ -112,7 +113,7 @@ fn program() -> anyhow::Result<PathBuf> {
         .max();
     newest
         .or_else(|| binaries::in_path("pgbench"))
-        .context("pgbench is not installed (--no-pgbench leaves it out)")
+        .context("pgbench is not installed: install it, or pass --no-pgbench")
 }
 
 /// The number after a label in pgbench's report.
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_read_from_the_report_of_pgbench() {
+    fn figures_are_read_from_the_pgbench_report() {
         let text = "latency average = 8.005 ms\ninitial connection time = 4 ms\ntps = 3997.4 (without initial connection time)\n";
         assert_eq!(figure(text, "tps = ").unwrap(), 3997.4);
         assert_eq!(figure(text, "latency average = ").unwrap(), 8.005);

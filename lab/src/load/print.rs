@@ -1,14 +1,14 @@
-//! The report as text.
+//! Prints the report as text.
 
 mod backlog;
 
 use std::fmt::Write;
 
 use super::percentiles::Percentiles;
-use super::report::{Drain, Report};
+use super::report::{BacklogDrain, Report};
 use super::usage::Usage;
 
-/// The whole report for a person.
+/// The whole report as text.
 pub(super) fn text(report: &Report) -> String {
     let mut out = String::new();
     // Writing into a String cannot fail.
@@ -33,10 +33,10 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
         "\n  {:<22} {:>9} {:>9} {:>9} {:>9}",
         "milliseconds", "p50", "p95", "p99", "max"
     )?;
-    write_percentiles(out, "answer", &report.answer)?;
-    write_percentiles(out, "answer to a repeat", &report.replay)?;
+    write_percentiles(out, "response", &report.response)?;
+    write_percentiles(out, "response to a repeat", &report.replay)?;
     write_percentiles(out, "request to shipped", &report.request_to_shipped)?;
-    write_percentiles(out, "generator was late by", &report.generator_late)?;
+    write_percentiles(out, "generator delay", &report.generator_late)?;
     write_counts(out, report)?;
     backlog::write(out, &report.backlog)?;
     if let Some(drain) = &report.drain {
@@ -47,7 +47,7 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
     let books = &report.books;
     writeln!(
         out,
-        "\n  PSP's books: {} orders with exactly 1 charge, {} with 0, {} with more",
+        "\n  provider's books: {} orders with exactly 1 charge, {} with 0, {} with more",
         books.charged_once, books.not_charged, books.charged_more_than_once
     )
 }
@@ -73,24 +73,24 @@ fn write_counts(out: &mut String, report: &Report) -> std::fmt::Result {
     let counts = &report.counts;
     writeln!(
         out,
-        "\n  of {} orders sent: {} retried, {} sent twice at once, {} hung up on ({} of them found done)",
-        counts.sent, counts.retried, counts.duplicated, counts.hung_up, counts.hung_up_found_done
+        "\n  of {} orders sent: {} repeated, {} sent twice at once, {} with a hang-up ({} of them accepted)",
+        counts.sent, counts.retried, counts.duplicated, counts.hung_up, counts.hung_up_accepted
     )?;
     writeln!(
         out,
-        "  put off: {} key in flight, {} turned away, {} connection errors",
-        counts.in_flight, counts.turned_away, counts.connection_errors
+        "  retried later: {} key in flight, {} with 429 or 5xx, {} connection errors",
+        counts.in_flight, counts.unavailable, counts.connection_errors
     )?;
-    match &report.first_trouble {
-        Some(trouble) => writeln!(out, "  first trouble: {trouble}"),
+    match &report.first_error {
+        Some(error) => writeln!(out, "  first error: {error}"),
         None => Ok(()),
     }
 }
 
-fn write_drain(out: &mut String, drain: &Drain) -> std::fmt::Result {
+fn write_drain(out: &mut String, drain: &BacklogDrain) -> std::fmt::Result {
     writeln!(
         out,
-        "\n  backlog of {} orders worked off in {:.1} s after payment was started: {:.1} /s (the first after {:.1} s)",
+        "\n  backlog of {} orders shipped in {:.1} s after payment was started: {:.1} /s (the first after {:.1} s)",
         drain.orders, drain.seconds, drain.orders_per_s, drain.first_after_s
     )?;
     writeln!(
@@ -142,7 +142,7 @@ fn write_limit(out: &mut String, report: &Report) -> std::fmt::Result {
     };
     writeln!(
         out,
-        "\n  pgbench, the intake SQL alone, {} clients: {:.1} /s, {:.1} ms",
+        "\n  pgbench with the intake SQL alone, {} clients: {:.1} /s, {:.1} ms",
         limit.clients, limit.tps, limit.latency_ms
     )?;
     writeln!(
@@ -154,11 +154,11 @@ fn write_limit(out: &mut String, report: &Report) -> std::fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::report::tests::sound;
+    use crate::load::report::tests::good;
 
     #[test]
-    fn the_text_names_the_books_and_both_ratios() {
-        let text = text(&sound());
+    fn text_has_the_books_and_both_ratios() {
+        let text = text(&good());
         assert!(
             text.contains("100 orders with exactly 1 charge, 0 with 0, 0 with more"),
             "{text}"

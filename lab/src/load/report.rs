@@ -1,37 +1,37 @@
-//! The report: figures of one run, their ratios to the machine's own limit, and the verdict.
+//! The report: figures of one run, their ratios to bare SQL, and the promises that were broken.
 
 use serde::Serialize;
 
 use super::percentiles::Percentiles;
-use super::settle::Books;
+use super::sampler::Sample;
+use super::shipping::LedgerCounts;
 use super::tally::Counts;
 use super::usage::Usage;
-use super::watch::Sample;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// How it was driven, in words.
+    /// How the orders were sent, in words.
     pub(super) drive: String,
     pub(super) accepted: u64,
     pub(super) accepted_per_s: f64,
     pub(super) shipped: u64,
     pub(super) shipped_per_s: f64,
-    pub(super) answer: Percentiles,
+    pub(super) response: Percentiles,
     pub(super) replay: Percentiles,
     pub(super) request_to_shipped: Percentiles,
     pub(super) generator_late: Percentiles,
     pub(super) counts: Counts,
-    pub(super) first_trouble: Option<String>,
+    pub(super) first_error: Option<String>,
     pub(super) backlog: Vec<Sample>,
     pub(super) usage: Vec<Usage>,
-    pub(super) books: Books,
-    pub(super) limit: Option<Limit>,
-    pub(super) drain: Option<Drain>,
+    pub(super) books: LedgerCounts,
+    pub(super) limit: Option<SqlLimit>,
+    pub(super) drain: Option<BacklogDrain>,
 }
 
-/// pgbench running the order service's own intake statement, one order per commit.
+/// pgbench with the order service's intake statement, one order per commit.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Limit {
+pub(super) struct SqlLimit {
     pub(super) clients: usize,
     pub(super) tps: f64,
     pub(super) latency_ms: f64,
@@ -39,21 +39,21 @@ pub(super) struct Limit {
     pub(super) seconds: u64,
 }
 
-/// The backlog variant: what it took to work off orders that had piled up without payment.
+/// With `--backlog`: how the orders shipped that were accepted while payment was stopped.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Drain {
+pub(super) struct BacklogDrain {
     pub(super) orders: u64,
     pub(super) seconds: f64,
-    /// Of these, until the first of them shipped: the restart and joining the consumer group.
+    /// Part of these until the first order shipped: the restart, and joining the consumer group.
     pub(super) first_after_s: f64,
     pub(super) orders_per_s: f64,
-    /// Peak memory before payment came back, and at the end.
+    /// Peak memory before payment was started again, and at the end.
     pub(super) before: Vec<Usage>,
     pub(super) after: Vec<Usage>,
 }
 
 impl Report {
-    /// Everything that makes the run a failure; empty if the promise held.
+    /// Every broken promise; empty if the run is good.
     pub(super) fn failures(&self, accepted_min: u64) -> Vec<String> {
         let mut failures = Vec::new();
         let mut fail_if = |failed: bool, what: String| failed.then(|| failures.push(what));
@@ -66,14 +66,14 @@ impl Report {
         fail_if(
             books.any_reference_charged_twice > 0,
             format!(
-                "{} references in the PSP's books are charged more than once",
+                "{} references in the provider's books are charged more than once",
                 books.any_reference_charged_twice
             ),
         );
         fail_if(
             self.accepted < accepted_min,
             format!(
-                "only {} accepted, {accepted_min} needed to mean anything",
+                "only {} orders were accepted, at least {accepted_min} are needed",
                 self.accepted
             ),
         );
@@ -87,7 +87,7 @@ impl Report {
         fail_if(
             books.charged_once + not_once != self.accepted,
             format!(
-                "{} accepted answers name {} orders",
+                "{} accepting responses name {} orders",
                 self.accepted,
                 books.charged_once + not_once
             ),
@@ -96,22 +96,22 @@ impl Report {
         fail_if(
             counts.contradicted > 0,
             format!(
-                "{} answers contradict another under the same key",
+                "{} responses contradict another with the same key",
                 counts.contradicted
             ),
         );
         fail_if(
-            counts.refused > 0,
-            format!("{} valid orders were refused", counts.refused),
+            counts.rejected > 0,
+            format!("{} valid orders were rejected", counts.rejected),
         );
         fail_if(
             counts.unresolved > 0,
-            format!("{} orders never got a final answer", counts.unresolved),
+            format!("{} orders never got a final response", counts.unresolved),
         );
         failures
     }
 
-    /// Accepted and shipped orders per second as parts of what bare SQL does on this machine.
+    /// Accepted and shipped orders per second, relative to bare SQL on this machine.
     pub(super) fn ratios(&self) -> Option<(f64, f64)> {
         let tps = self.limit.as_ref()?.tps;
         (tps > 0.0).then(|| (self.accepted_per_s / tps, self.shipped_per_s / tps))
@@ -122,10 +122,10 @@ impl Report {
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::load) fn sound() -> Report {
-        let books = Books {
+    pub(in crate::load) fn good() -> Report {
+        let books = LedgerCounts {
             charged_once: 100,
-            ..Books::default()
+            ..LedgerCounts::default()
         };
         Report {
             drive: "32 clients, closed loop".to_owned(),
@@ -133,7 +133,7 @@ pub(super) mod tests {
             accepted_per_s: 50.0,
             shipped: 100,
             shipped_per_s: 25.0,
-            answer: Percentiles::default(),
+            response: Percentiles::default(),
             replay: Percentiles::default(),
             request_to_shipped: Percentiles::default(),
             generator_late: Percentiles::default(),
@@ -141,11 +141,11 @@ pub(super) mod tests {
                 sent: 100,
                 ..Counts::default()
             },
-            first_trouble: None,
+            first_error: None,
             backlog: Vec::new(),
             usage: Vec::new(),
             books,
-            limit: Some(Limit {
+            limit: Some(SqlLimit {
                 clients: 32,
                 tps: 100.0,
                 latency_ms: 1.0,
@@ -157,44 +157,44 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_sound_run_has_no_failures_and_its_ratios_are_those_of_the_limit() {
-        assert_eq!(sound().failures(100), Vec::<String>::new());
-        assert_eq!(sound().ratios(), Some((0.5, 0.25)));
+    fn good_run_has_ratios_and_no_failures() {
+        assert_eq!(good().failures(100), Vec::<String>::new());
+        assert_eq!(good().ratios(), Some((0.5, 0.25)));
     }
 
     #[test]
-    fn each_broken_promise_fails_the_run() {
+    fn every_broken_promise_fails_the_run() {
         let breaks: [fn(&mut Report); 8] = [
             |report| {
-                report.books = Books {
+                report.books = LedgerCounts {
                     charged_once: 99,
                     charged_more_than_once: 1,
-                    ..Books::default()
+                    ..LedgerCounts::default()
                 }
             },
             |report| {
-                report.books = Books {
+                report.books = LedgerCounts {
                     charged_once: 99,
                     not_charged: 1,
-                    ..Books::default()
+                    ..LedgerCounts::default()
                 }
             },
             |report| report.books.any_reference_charged_twice = 1,
             |report| report.books.charged_once = 99,
             |report| report.shipped = 99,
             |report| report.counts.contradicted = 1,
-            |report| report.counts.refused = 1,
+            |report| report.counts.rejected = 1,
             |report| report.counts.unresolved = 1,
         ];
         for (index, break_it) in breaks.into_iter().enumerate() {
-            let mut report = sound();
+            let mut report = good();
             break_it(&mut report);
             assert_eq!(report.failures(100).len(), 1, "break {index}");
         }
     }
 
     #[test]
-    fn a_run_that_accepted_next_to_nothing_proves_nothing() {
-        assert_eq!(sound().failures(101).len(), 1);
+    fn run_with_too_few_accepted_orders_fails() {
+        assert_eq!(good().failures(101).len(), 1);
     }
 }

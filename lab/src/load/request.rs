@@ -1,29 +1,29 @@
-//! Requests built before the run: per order only the key is written into a copy of a template.
+//! Requests, built before the run. Per order only the key is written into a copy of a template.
 
 use std::io::Write;
 
 use rand::RngExt;
 
-/// Demo stock is SKU-1 to SKU-99; spreading over it keeps one stock row from being the bottleneck.
+/// The demo stock is SKU-1 to SKU-99. Using all of it keeps one stock row from being the bottleneck.
 const SKUS: usize = 99;
 const API_KEYS: [&str; 2] = ["demo-key-acme", "demo-key-globex"];
 /// `load-` + 8 hexadecimal digits of the run + `-` + 10 digits of the order.
 const KEY_BYTES: usize = 24;
 
-/// What is done to one order's request, beside sending it.
+/// How one order's request is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Sent once.
     Plain,
-    /// Sent again after it was answered.
+    /// Sent again after its response.
     Retried,
-    /// Two copies at once.
+    /// Sent twice at once.
     Duplicated,
-    /// Sent in full, hung up on, sent again later.
+    /// Sent in full, then the client hangs up and sends it again later.
     HungUp,
 }
 
-/// The share of orders that get each treatment.
+/// The share of orders of each kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mix {
     pub(super) retry_share: f64,
@@ -60,7 +60,7 @@ struct Template {
 }
 
 impl Templates {
-    /// `run` tells this run's keys from those of every other run against the same system.
+    /// `run` makes this run's keys differ from those of other runs against the same system.
     pub(super) fn new(host: &str, run: u32) -> Self {
         let templates = (0..SKUS * API_KEYS.len()).map(|index| {
             let body = body(index % SKUS + 1);
@@ -80,12 +80,12 @@ impl Templates {
         }
     }
 
-    /// The whole request of the run's `index`-th order; the same index always gives the same bytes.
+    /// The request of the run's `index`-th order. The same index always gives the same bytes.
     pub(super) fn request(&self, index: u64) -> Vec<u8> {
         let template = &self.templates[(index % self.templates.len() as u64) as usize];
         let mut request = template.bytes.clone();
         let mut key = &mut request[template.key_at..template.key_at + KEY_BYTES];
-        // The slot has exactly the key's length, so this cannot run out of room.
+        // The slot has exactly the key's length, so the write cannot run out of space.
         let written = write!(key, "load-{:08x}-{index:010}", self.run);
         debug_assert!(written.is_ok() && key.is_empty());
         request
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_order_of_a_run_has_its_own_key_and_keeps_it() {
+    fn every_order_keeps_its_own_key() {
         let templates = Templates::new("127.0.0.1:8081", 0xbeef);
         let text = |index| String::from_utf8(templates.request(index)).unwrap();
         assert!(text(7).contains("idempotency-key: load-0000beef-0000000007\r\n\r\n{"));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_cut_from_the_unit_interval_one_after_the_other() {
+    fn shares_are_consecutive_parts_of_the_unit_interval() {
         let mix = Mix {
             retry_share: 0.1,
             duplicate_share: 0.1,

@@ -1,4 +1,4 @@
-//! What the generator saw, counted as it happens.
+//! Counts and latencies that the load generator records while it sends.
 
 use std::io;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 const LATENCY_MAX_US: u64 = 600_000_000;
 const LATENCY_DIGITS: u8 = 3;
 
-/// One accepted order and the wall-clock moment at which its request was due.
+/// One accepted order and the wall-clock time at which its request was due.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Accepted {
     pub(super) id: Uuid,
@@ -26,30 +26,30 @@ pub(super) struct Counts {
     pub(super) retried: u64,
     pub(super) duplicated: u64,
     pub(super) hung_up: u64,
-    /// Of those hung up on, how many the system had done by the time the customer came back.
-    pub(super) hung_up_found_done: u64,
+    /// Orders with a hang-up that already existed when the customer sent them again.
+    pub(super) hung_up_accepted: u64,
     /// 409 with Retry-After: the key was in flight.
     pub(super) in_flight: u64,
     /// 429 and 5xx.
-    pub(super) turned_away: u64,
+    pub(super) unavailable: u64,
     pub(super) connection_errors: u64,
-    /// Final 4xx. The generator sends only valid orders, so there should be none.
-    pub(super) refused: u64,
-    /// Two answers under one key that cannot both be true.
+    /// Final 4xx. The generator sends only valid orders, so none is expected.
+    pub(super) rejected: u64,
+    /// Pairs of responses with one key that cannot both be true.
     pub(super) contradicted: u64,
-    /// Never accepted within the tries.
+    /// Orders that were not accepted within the tries.
     pub(super) unresolved: u64,
 }
 
 pub(super) struct Tally {
     pub(super) orders: Vec<Accepted>,
     pub(super) counts: Counts,
-    pub(super) answers: Histogram<u64>,
+    pub(super) responses: Histogram<u64>,
     pub(super) replays: Histogram<u64>,
-    /// How late the generator itself was: it should be far below the latencies it reports.
+    /// How late the generator sent: this should be far below the latencies that it reports.
     pub(super) lateness: Histogram<u64>,
-    /// The first odd answer or error, to have something to look for in the logs.
-    pub(super) first_trouble: Option<String>,
+    /// The first unexpected response or error, as a starting point for a look into the logs.
+    pub(super) first_error: Option<String>,
 }
 
 impl Tally {
@@ -57,10 +57,10 @@ impl Tally {
         Ok(Self {
             orders: Vec::new(),
             counts: Counts::default(),
-            answers: histogram()?,
+            responses: histogram()?,
             replays: histogram()?,
             lateness: histogram()?,
-            first_trouble: None,
+            first_error: None,
         })
     }
 
@@ -72,7 +72,7 @@ impl Tally {
     pub(super) fn accepted(&mut self, id: Uuid, due_unix_us: i64, latency: Option<Duration>) {
         self.orders.push(Accepted { id, due_unix_us });
         if let Some(latency) = latency {
-            record(&mut self.answers, latency);
+            record(&mut self.responses, latency);
         }
     }
 
@@ -80,32 +80,32 @@ impl Tally {
         record(&mut self.replays, latency);
     }
 
-    pub(super) fn put_off(&mut self, status: u16) {
+    pub(super) fn retry_later(&mut self, status: u16) {
         if status == 409 {
             self.counts.in_flight += 1;
         } else {
-            self.counts.turned_away += 1;
-            self.trouble(|| format!("answered {status}"));
+            self.counts.unavailable += 1;
+            self.keep_first_error(|| format!("response {status}"));
         }
     }
 
-    pub(super) fn refused(&mut self, status: u16) {
-        self.counts.refused += 1;
-        self.trouble(|| format!("refused with {status}"));
+    pub(super) fn rejected(&mut self, status: u16) {
+        self.counts.rejected += 1;
+        self.keep_first_error(|| format!("rejected with {status}"));
     }
 
-    pub(super) fn broken(&mut self, error: &io::Error) {
+    pub(super) fn connection_error(&mut self, error: &io::Error) {
         self.counts.connection_errors += 1;
-        self.trouble(|| error.to_string());
+        self.keep_first_error(|| error.to_string());
     }
 
-    fn trouble(&mut self, what: impl FnOnce() -> String) {
-        self.first_trouble.get_or_insert_with(what);
+    fn keep_first_error(&mut self, what: impl FnOnce() -> String) {
+        self.first_error.get_or_insert_with(what);
     }
 }
 
 pub(super) fn histogram() -> anyhow::Result<Histogram<u64>> {
-    Histogram::new_with_max(LATENCY_MAX_US, LATENCY_DIGITS).context("making a histogram")
+    Histogram::new_with_max(LATENCY_MAX_US, LATENCY_DIGITS).context("creating a histogram")
 }
 
 pub(super) fn record(histogram: &mut Histogram<u64>, latency: Duration) {

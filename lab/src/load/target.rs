@@ -1,12 +1,11 @@
-//! The system under load: one of our own, or one that `lab up` already runs.
+//! The system under load: started by this command, or already running.
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
 
-use endpoints::Endpoints;
-use endpoints::Service;
+use endpoints::{Endpoints, Service};
 use testkit::broker::Kafka;
 use testkit::system::{System, SystemOptions};
 
@@ -14,7 +13,7 @@ const PAYMENT: &str = "payment";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
 pub(super) enum Target {
-    Own(Box<System>),
+    Started(Box<System>),
     Attached(Box<Endpoints>),
 }
 
@@ -24,31 +23,31 @@ impl Target {
             kafka,
             ..SystemOptions::default()
         };
-        Ok(Self::Own(Box::new(System::start(options).await?)))
+        Ok(Self::Started(Box::new(System::start(options).await?)))
     }
 
-    pub(super) fn attach(state_dir: &Path) -> anyhow::Result<Self> {
-        Ok(Self::Attached(Box::new(Endpoints::load(state_dir)?)))
+    pub(super) fn attach(state_dir: Option<&Path>) -> anyhow::Result<Self> {
+        Ok(Self::Attached(Box::new(Endpoints::find(state_dir)?)))
     }
 
     pub(super) fn order_urls(&self) -> Vec<String> {
         match self {
-            Self::Own(system) => system.endpoints().urls.order,
+            Self::Started(system) => system.endpoints().urls.order,
             Self::Attached(endpoints) => endpoints.urls.order.clone(),
         }
     }
 
     pub(super) fn database_url(&self, service: Service) -> &str {
         match self {
-            Self::Own(system) => system.database_url(service),
+            Self::Started(system) => system.database_url(service),
             Self::Attached(endpoints) => endpoints.database_url(service),
         }
     }
 
-    /// As of now: a supervisor may have started a service again.
+    /// Current process ids: a supervisor may have restarted a service.
     pub(super) fn pids(&self) -> Vec<(String, u32)> {
         match self {
-            Self::Own(system) => system.pids(),
+            Self::Started(system) => system.pids(),
             Self::Attached(endpoints) => {
                 let now = Endpoints::load(&endpoints.state_dir);
                 now.map_or_else(|_| endpoints.pids.clone(), |now| now.pids)
@@ -59,27 +58,27 @@ impl Target {
     }
 
     pub(super) async fn stop_payment(&self) -> anyhow::Result<()> {
-        self.own()?.stop_service(PAYMENT).await
+        self.started()?.stop_service(PAYMENT).await
     }
 
-    /// Returns once payment says it is ready.
+    /// Returns once payment is ready.
     pub(super) async fn start_payment(&self) -> anyhow::Result<()> {
-        let system = self.own()?;
+        let system = self.started()?;
         system.start_service(PAYMENT).await?;
         system.wait_ready(PAYMENT, READY_WITHIN).await
     }
 
-    /// Ends a system of our own; one that we attached to goes on.
+    /// Stops a system that this command started. An attached system keeps running.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         match self {
-            Self::Own(system) => system.stop().await,
+            Self::Started(system) => system.stop().await,
             Self::Attached(_) => Ok(()),
         }
     }
 
-    fn own(&self) -> anyhow::Result<&System> {
+    fn started(&self) -> anyhow::Result<&System> {
         match self {
-            Self::Own(system) => Some(system.as_ref()),
+            Self::Started(system) => Some(system.as_ref()),
             Self::Attached(_) => None,
         }
         .context("a service can be stopped only in a system that this command started")

@@ -1,5 +1,5 @@
-//! What the run cost: CPU time and memory of every process, read from /proc once a second, so that a
-//! process that dies during the run is still on the bill.
+//! CPU time and memory of every process, read from /proc once a second, so that a process that dies
+//! during the run is still counted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,9 +8,9 @@ use serde::Serialize;
 
 /// Linux reports process times in hundredths of a second, on every architecture (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
-/// The process whose children belong to it: Postgres runs one process per connection.
+/// Its children count, too: Postgres runs one process per connection.
 const POSTGRES: &str = "postgres";
-/// The generator's own line on the bill.
+/// The name of the load generator's own line.
 const LAB: &str = "lab (generator)";
 
 #[derive(Debug, Clone, Serialize)]
@@ -20,7 +20,7 @@ pub(super) struct Usage {
     pub(super) peak_rss_mib: f64,
 }
 
-/// CPU ticks at the first and the last sample of one process, and the most memory it ever held.
+/// CPU ticks of one process at its first and last sample, and its peak memory.
 struct Meter {
     first_ticks: u64,
     last_ticks: u64,
@@ -30,12 +30,13 @@ struct Meter {
 #[derive(Default)]
 pub(super) struct Meters {
     meters: BTreeMap<(String, u32), Meter>,
-    /// Who is not there in the first sample was started during the run, and pays from its birth.
+    /// Whether the first sample is taken. A process that appears later was started during the run, so
+    /// its CPU time counts from zero.
     started: bool,
 }
 
 impl Meters {
-    /// One look at everything. `pids` may change between samples when services are restarted.
+    /// Samples every process. `pids` may change between samples when services are restarted.
     pub(super) fn sample(&mut self, pids: &[(String, u32)]) {
         for (name, pid) in pids {
             let sample = if name == POSTGRES {
@@ -43,14 +44,14 @@ impl Meters {
             } else {
                 sample_process(*pid)
             };
-            self.note(name, *pid, sample);
+            self.add(name, *pid, sample);
         }
         let own = std::process::id();
-        self.note(LAB, own, sample_process(own));
+        self.add(LAB, own, sample_process(own));
         self.started = true;
     }
 
-    fn note(&mut self, name: &str, pid: u32, sample: Option<(u64, u64)>) {
+    fn add(&mut self, name: &str, pid: u32, sample: Option<(u64, u64)>) {
         let Some((ticks, kib)) = sample else { return };
         let first_ticks = if self.started { 0 } else { ticks };
         let meter = self.meters.entry((name.to_owned(), pid)).or_insert(Meter {
@@ -58,45 +59,45 @@ impl Meters {
             last_ticks: ticks,
             peak_kib: kib,
         });
-        // A backend's last moments may be counted twice for one sample, never taken back.
+        // A backend that just ended may be counted twice in one sample; the sum must not fall afterwards.
         meter.last_ticks = meter.last_ticks.max(ticks);
         meter.peak_kib = meter.peak_kib.max(kib);
     }
 
-    /// One line per name; incarnations of one service are added up, their memory is not.
-    pub(super) fn bill(&self) -> Vec<Usage> {
-        let mut bill: Vec<Usage> = Vec::new();
+    /// One line per name. CPU times of restarted processes are added up; of memory the peak counts.
+    pub(super) fn usage(&self) -> Vec<Usage> {
+        let mut lines: Vec<Usage> = Vec::new();
         for ((name, _), meter) in &self.meters {
             let cpu_s = (meter.last_ticks - meter.first_ticks) as f64 / TICKS_PER_S;
             let peak_rss_mib = meter.peak_kib as f64 / 1024.0;
-            match bill.last_mut().filter(|line| line.name == *name) {
+            match lines.last_mut().filter(|line| line.name == *name) {
                 Some(line) => {
                     line.cpu_s += cpu_s;
                     line.peak_rss_mib = line.peak_rss_mib.max(peak_rss_mib);
                 }
-                None => bill.push(Usage {
+                None => lines.push(Usage {
                     name: name.clone(),
                     cpu_s,
                     peak_rss_mib,
                 }),
             }
         }
-        bill
+        lines
     }
 }
 
-/// Ticks and the peak resident size that the kernel itself remembers.
+/// CPU ticks, and the peak resident size that the kernel keeps.
 fn sample_process(pid: u32) -> Option<(u64, u64)> {
     let times = Times::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     Some((times.own, field_kib(&status, "VmHWM:")))
 }
 
-/// Postgres as a whole: the postmaster, the children it has already buried, and the living ones.
-/// Shared buffers are mapped into each of them, so of shared memory only the largest view counts.
+/// Postgres as a whole: the postmaster, its ended children and the running ones. Shared buffers are
+/// mapped into each of them, so only the largest share of shared memory counts.
 fn sample_family(postmaster: u32) -> Option<(u64, u64)> {
     let times = Times::parse(&fs::read_to_string(format!("/proc/{postmaster}/stat")).ok()?)?;
-    let mut ticks = times.own + times.buried_children;
+    let mut ticks = times.own + times.ended_children;
     let (mut private_kib, mut shared_kib) = (0, 0);
     for entry in fs::read_dir("/proc").ok()?.flatten() {
         let Some(pid) = entry
@@ -130,18 +131,18 @@ fn sample_family(postmaster: u32) -> Option<(u64, u64)> {
 struct Times {
     parent: u32,
     own: u64,
-    buried_children: u64,
+    ended_children: u64,
 }
 
 impl Times {
-    /// The command in parentheses may hold spaces and parentheses itself: count fields after the last.
+    /// The command in parentheses may contain spaces and parentheses, so fields count after the last one.
     fn parse(stat: &str) -> Option<Self> {
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
         Some(Self {
             parent: fields.get(1)?.parse().ok()?,
             own: ticks(11)? + ticks(12)?,
-            buried_children: ticks(13)? + ticks(14)?,
+            ended_children: ticks(13)? + ticks(14)?,
         })
     }
 }
@@ -157,28 +158,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_found_behind_a_command_with_spaces_and_parentheses() {
+    fn times_are_parsed_after_a_command_with_parentheses() {
         let times = Times::parse("7 (a b) c) S 3 7 7 0 -1 0 1 2 3 4 50 6 70 8 20 0").unwrap();
-        assert_eq!(
-            (times.parent, times.own, times.buried_children),
-            (3, 56, 78)
-        );
+        assert_eq!((times.parent, times.own, times.ended_children), (3, 56, 78));
     }
 
     #[test]
-    fn a_restarted_service_is_one_line_and_its_second_life_is_paid_from_birth() {
+    fn restarted_service_is_one_line_with_all_cpu_time() {
         let mut meters = Meters::default();
-        meters.note("payment", 10, Some((100, 2048)));
+        meters.add("payment", 10, Some((100, 2048)));
         meters.started = true;
-        meters.note("payment", 10, Some((300, 4096)));
-        meters.note("payment", 11, Some((105, 1024)));
-        let bill = meters.bill();
-        assert_eq!(bill.len(), 1);
-        assert_eq!((bill[0].cpu_s, bill[0].peak_rss_mib), (3.05, 4.0));
+        meters.add("payment", 10, Some((300, 4096)));
+        meters.add("payment", 11, Some((105, 1024)));
+        let usage = meters.usage();
+        assert_eq!(usage.len(), 1);
+        assert_eq!((usage[0].cpu_s, usage[0].peak_rss_mib), (3.05, 4.0));
     }
 
     #[test]
-    fn this_process_can_be_sampled() {
+    fn own_process_can_be_sampled() {
         let (_, kib) = sample_process(std::process::id()).unwrap();
         assert!(kib > 0);
     }

@@ -7,7 +7,7 @@ use testkit::process::{children, is_alive};
 const LAB: &str = env!("CARGO_BIN_EXE_lab");
 
 #[test]
-fn the_exit_code_is_that_of_the_command() {
+fn exit_code_is_that_of_the_command() {
     let status = Command::new(LAB)
         .args(["infra", "--kafka", "none", "--", "sh", "-c"])
         .arg("test -n \"$TEST_DATABASE_URL\" && exit 42")
@@ -18,7 +18,7 @@ fn the_exit_code_is_that_of_the_command() {
 }
 
 #[tokio::test]
-async fn a_killed_lab_leaves_no_process_behind() {
+async fn killed_lab_leaves_no_process() {
     let dir = tempfile::tempdir().unwrap();
     let ready = dir.path().join("ready");
     let mut lab = Command::new(LAB)
@@ -28,19 +28,19 @@ async fn a_killed_lab_leaves_no_process_behind() {
         .spawn()
         .unwrap();
     eventually("the command runs", async || ready.exists()).await;
-    let family = children(lab.id());
+    let direct = children(lab.id());
     let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
-    let mut names: Vec<String> = family.iter().map(name).collect();
+    let mut names: Vec<String> = direct.iter().map(name).collect();
     names.sort();
     assert_eq!(names, ["lab\n", "postgres\n", "sleep\n"]);
-    // Postgres has children of its own, which have to go as well.
-    let mut all = family.clone();
-    all.extend(family.iter().flat_map(|pid| children(*pid)));
-    assert!(all.len() > family.len());
+    // Postgres has child processes, which must end, too.
+    let mut all = direct.clone();
+    all.extend(direct.iter().flat_map(|pid| children(*pid)));
+    assert!(all.len() > direct.len());
 
     lab.kill().unwrap();
     lab.wait().unwrap();
-    eventually("all of them are gone", async || {
+    eventually("every process has ended", async || {
         !all.iter().any(|pid| is_alive(*pid))
     })
     .await;

@@ -1,6 +1,6 @@
-//! Tests of the lab's commands, run as a user runs them.
+//! Runs the lab's commands as a user does.
 
-// The lint's exception for tests does not reach the functions that tests call.
+// The lint's exception for tests does not cover the functions that tests call.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod infra;

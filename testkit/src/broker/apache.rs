@@ -12,18 +12,18 @@ use crate::scratch::Scratch;
 use crate::supervisor::Supervisor;
 use crate::{binaries, ports, readiness};
 
-/// A cold Java on a busy machine takes its time.
+/// Java starts slowly on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 const HEAP: &str = "-Xmx512m";
-/// For a broker that lives minutes on a few shared cores: the optimising compiler and the
-/// concurrent collector would take more CPU from the services than they ever give back.
-const FRUGAL: [&str; 2] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
+/// For a broker that runs for minutes on a few shared cores: the optimising compiler and the
+/// concurrent collector would take more CPU from the services than they save.
+const LOW_CPU_FLAGS: [&str; 2] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
 
-/// A node that runs under a supervisor.
+/// A supervised node.
 #[derive(Debug)]
 pub(super) struct Apache {
     pub(super) brokers: String,
-    /// Formats its storage.
+    /// The program that formats its storage.
     format: Spec,
     data: PathBuf,
     log: PathBuf,
@@ -44,7 +44,7 @@ pub(super) async fn start(supervisor: &Supervisor, log_dir: &Path) -> Result<Apa
     let log = log_dir.join("kafka.log");
     let program = |main_class: &str| {
         Spec::new(&java, &log)
-            .args(FRUGAL)
+            .args(LOW_CPU_FLAGS)
             .args([
                 HEAP.to_owned(),
                 format!("-Dlog4j2.configurationFile={}", logging.display()),
@@ -52,7 +52,7 @@ pub(super) async fn start(supervisor: &Supervisor, log_dir: &Path) -> Result<Apa
             .args(["-cp".into(), jars.join("*").into_os_string()])
             .args([main_class])
     };
-    // A cluster id is a UUID; so a node of another run can never take this one for its own.
+    // A random cluster id keeps nodes of other runs from joining this one.
     let id = uuid::Uuid::new_v4().to_string();
     let node = Apache {
         brokers: format!("127.0.0.1:{port}"),
@@ -71,7 +71,7 @@ pub(super) async fn start(supervisor: &Supervisor, log_dir: &Path) -> Result<Apa
 }
 
 impl Apache {
-    /// The node comes back as new: no topic, no message, no offset.
+    /// Restarts the node without topics, messages and offsets.
     pub(super) async fn lose_data(&self, supervisor: &Supervisor) -> Result<()> {
         supervisor.stop(PROCESS_NAME).await?;
         std::fs::remove_dir_all(&self.data).context("cannot remove Kafka's data")?;
@@ -85,8 +85,8 @@ impl Apache {
     }
 
     async fn wait_ready(&self, supervisor: &Supervisor) -> Result<()> {
-        let answers = async || ping(&self.brokers).await;
-        readiness::wait(supervisor, PROCESS_NAME, &self.log, START_TIMEOUT, answers).await
+        let probe = async || ping(&self.brokers).await;
+        readiness::wait(supervisor, PROCESS_NAME, &self.log, START_TIMEOUT, probe).await
     }
 }
 
@@ -105,9 +105,9 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs={}
 auto.create.topics.enable=false
-# A new group is served at once; in production the pause gathers its members first.
+# A new group is served at once. In production the delay lets its members join first.
 group.initial.rebalance.delay.ms=0
-# Tests kill members and do not want to wait long for the group to notice.
+# Tests kill members, and the group must notice soon.
 group.min.session.timeout.ms=1000
 offsets.topic.num.partitions=4
 offsets.topic.replication.factor=1
@@ -121,7 +121,7 @@ share.coordinator.state.topic.min.isr=1
     )
 }
 
-/// Only what is wrong, on standard output, which the supervisor puts into the log.
+/// Warnings and errors only, on standard output, which the supervisor writes to the log.
 const LOG4J_PROPERTIES: &str = "appender.console.type=Console
 appender.console.name=console
 appender.console.layout.type=PatternLayout

@@ -1,9 +1,9 @@
 //! librdkafka's mock cluster as a broker: real protocol, consumer groups, idempotent producers.
 //!
-//! It keeps messages in memory, and of each partition only the last 5 MB or 100,000: enough for
-//! a demo or a test, not for consumers that lag far behind. A group's first rebalance takes 3 s
-//! (a shorter session never gets in), every later one the session time-out less a second.
-//! It has a process of its own, so that it can be accounted for and killed like any broker.
+//! It keeps only the last 5 MB or 100,000 messages of each partition, in memory. That is enough for
+//! a demo or a test, but not for consumers that lag far behind. A group's first rebalance takes 3 s,
+//! so a shorter session never joins. Later rebalances take the session time-out less one second.
+//! It runs in a separate process, so that it can be measured and killed like any broker.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use crate::scratch::Scratch;
 use crate::supervisor::Supervisor;
 
 const START_TIMEOUT: Duration = Duration::from_secs(15);
-/// More would only cost time on one machine.
+/// More brokers would only cost time on one machine.
 const BROKER_COUNT: i32 = 1;
 
-/// Runs the embedded broker until SIGTERM; the lab's own, not for users.
+/// Run the embedded broker until SIGTERM. The lab starts it; not for users.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// Where to write the bootstrap servers once it listens.
+    /// File for the bootstrap servers, written once the broker listens.
     #[arg(long)]
     port_file: PathBuf,
-    /// Topics to create; others come into being, with 4 partitions, when asked for.
+    /// Topics to create. Other topics are created with 4 partitions when their metadata is requested.
     #[arg(long = "topic")]
     topics: Vec<String>,
     /// Partitions of those topics.
@@ -46,7 +46,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     for topic in &args.topics {
         cluster.create_topic(topic, args.partitions, BROKER_COUNT)?;
     }
-    // Renamed into place: whoever reads the file reads all of it.
+    // Renamed into place, so that a reader never sees half of it.
     let draft = args.port_file.with_extension("draft");
     std::fs::write(&draft, cluster.bootstrap_servers())?;
     std::fs::rename(&draft, &args.port_file)?;
@@ -74,7 +74,7 @@ pub(super) async fn start(
             .args(["--topic", &topic.name])
             .args(["--partitions", &topic.partitions.to_string()]);
     }
-    // A second incarnation would have another port and none of the messages.
+    // A restarted broker would have another port and no messages.
     spec.restartable = false;
     spec.files = Some(scratch);
     supervisor.start(PROCESS_NAME, spec, &[])?;

@@ -1,4 +1,4 @@
-//! Apache Kafka's jars, fetched once by Maven into the user's cache.
+//! Apache Kafka's jars. Maven downloads them once into the user's cache.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,10 +9,10 @@ use tokio::process::Command;
 use crate::binaries;
 
 const KAFKA_VERSION: &str = "4.1.0";
-/// The logging that Kafka's own distribution ships with this version.
+/// The version that Kafka's distribution contains.
 const LOG4J_VERSION: &str = "2.25.1";
 
-/// The directory with the jars, downloading them the first time.
+/// The directory with the jars. Downloads them the first time.
 pub(super) async fn directory() -> anyhow::Result<PathBuf> {
     let cache = cache_dir()?;
     let jars = cache.join(format!("kafka-{KAFKA_VERSION}"));
@@ -24,20 +24,22 @@ pub(super) async fn directory() -> anyhow::Result<PathBuf> {
     Ok(jars)
 }
 
-/// Outside the clone, so that a clean checkout does not download again.
+/// Outside the checkout, so that a clean checkout does not download again.
 fn cache_dir() -> anyhow::Result<PathBuf> {
     let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let cache = from("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| from("HOME").map(|home| PathBuf::from(home).join(".cache")))
-        .context("neither XDG_CACHE_HOME nor HOME says where Kafka's jars may be kept")?;
+        .context("set XDG_CACHE_HOME or HOME: Kafka's jars are kept in the cache directory")?;
     Ok(cache.join("chargeonce"))
 }
 
-/// Downloads beside the goal and renames, so that a broken download is never taken for whole.
+/// Downloads into a temporary directory and renames it, so that an incomplete download is never used.
 async fn download(cache: &Path, jars: &Path) -> anyhow::Result<()> {
     if binaries::in_path("mvn").is_none() {
-        bail!("Apache Kafka is fetched by Maven: `apt-get install maven default-jdk-headless`");
+        bail!(
+            "Maven is needed to download Apache Kafka: `apt-get install maven default-jdk-headless`"
+        );
     }
     let draft = tempfile::Builder::new()
         .prefix("download-")
@@ -55,11 +57,11 @@ async fn download(cache: &Path, jars: &Path) -> anyhow::Result<()> {
         .await
         .context("cannot run mvn")?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stdout);
-        bail!("Maven could not fetch Apache Kafka:\n{said}");
+        let output = String::from_utf8_lossy(&output.stdout);
+        bail!("Maven could not download Apache Kafka:\n{output}");
     }
     match std::fs::rename(&libs, jars) {
-        // Another lab was faster; its jars are the same.
+        // Another process was faster; its jars are the same.
         Err(_) if jars.is_dir() => Ok(()),
         result => result.with_context(|| format!("cannot create {}", jars.display())),
     }

@@ -1,4 +1,4 @@
-//! The tables of `docs/store-outages.md`, and the endpoints that must have a row there.
+//! Reads the tables of `docs/store-outages.md`, and the endpoints that must have a row there.
 
 use std::collections::BTreeSet;
 
@@ -6,46 +6,50 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 const DOCUMENT: &str = include_str!("../../../docs/store-outages.md");
-/// Where every service gets its routes for machines from.
-const KIT: &str = include_str!("../../../shared/service-kit/src/http.rs");
-/// Where what tests alone may call begins in a table of routes.
+/// The code that adds the common routes to every service.
+const SERVICE_KIT_HTTP: &str = include_str!("../../../shared/service-kit/src/http.rs");
+/// In a table of routes, everything from here on exists for tests only.
 const TESTS_ONLY: &str = "#[cfg(feature";
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// What the document promises of an endpoint.
+/// What the document says about one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Method and path.
     pub endpoint: &'static str,
-    /// The status that it has without a store.
-    pub away: u16,
+    /// The status of its response while the store is unreachable.
+    pub status_without_store: u16,
 }
 
-/// The rows under this heading of the document.
+/// The rows under a heading of the document.
 pub fn rows(heading: &str) -> anyhow::Result<Vec<Row>> {
     rows_of(DOCUMENT, heading)
 }
 
 fn rows_of(document: &'static str, heading: &str) -> anyhow::Result<Vec<Row>> {
     let heading = format!("\n## {heading}\n");
-    let (_, section) = document.split_once(&heading).context("no such heading")?;
+    let (_, section) = document
+        .split_once(&heading)
+        .context("the document has no such heading")?;
     let section = section.split("\n## ").next().unwrap_or_default();
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let &[_, endpoint, _, away, ..] = cells.as_slice() else {
+        let &[_, endpoint, _, status_without_store, ..] = cells.as_slice() else {
             anyhow::bail!("cells are missing: {row}");
         };
         Ok(Row {
             endpoint: endpoint.trim_matches('`'),
-            away: away.parse().with_context(|| format!("no status: {row}"))?,
+            status_without_store: status_without_store
+                .parse()
+                .with_context(|| format!("no status: {row}"))?,
         })
     })
     .collect()
 }
 
-/// What a service's OpenAPI document describes.
-pub fn described(openapi: &Value) -> anyhow::Result<BTreeSet<String>> {
+/// The endpoints in a service's OpenAPI document.
+pub fn openapi_endpoints(openapi: &Value) -> anyhow::Result<BTreeSet<String>> {
     let paths = openapi["paths"].as_object().context("no paths")?;
     let mut endpoints = BTreeSet::new();
     for (path, operations) in paths {
@@ -56,18 +60,21 @@ pub fn described(openapi: &Value) -> anyhow::Result<BTreeSet<String>> {
     Ok(endpoints)
 }
 
-/// What every service has and no document describes, read off the code that adds it.
-pub fn of_every_service() -> BTreeSet<String> {
-    let finish = KIT.split("pub fn finish(").nth(1).unwrap_or_default();
-    routed(finish)
+/// The endpoints that every service has and OpenAPI does not describe, read from the source code.
+pub fn common_endpoints() -> BTreeSet<String> {
+    let finish = SERVICE_KIT_HTTP
+        .split("pub fn finish(")
+        .nth(1)
+        .unwrap_or_default();
+    routes_in_source(finish)
 }
 
-/// The endpoints of a table of routes, read off its source: a router does not tell them.
-pub fn routed(source: &str) -> BTreeSet<String> {
+/// The endpoints of a table of routes, read from its source code: a router does not list them.
+pub fn routes_in_source(source: &str) -> BTreeSet<String> {
     let source = source.split(TESTS_ONLY).next().unwrap_or_default();
     let mut endpoints = BTreeSet::new();
     for route in source.split(".route(").skip(1) {
-        // The last one of a table ends with its function.
+        // The last route ends with its function.
         let route = route.split("\n}").next().unwrap_or_default();
         let mut parts = route.splitn(3, '"');
         let (Some(path), Some(handlers)) = (parts.nth(1), parts.next()) else {
@@ -86,17 +93,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_is_read_up_to_the_next_heading() {
-        let document = "\n## One\n\n| endpoint | away |\n|---|---|\n| `GET /a` | b | 503 | c |\n\
+    fn table_is_read_up_to_the_next_heading() {
+        let document = "\n## One\n\n| endpoint | status_without_store |\n|---|---|\n| `GET /a` | b | 503 | c |\n\
                         \n## Two\n\n| `GET /b` | b | 200 | c |\n";
-        let row = |endpoint, away| Row { endpoint, away };
+        let row = |endpoint, status_without_store| Row {
+            endpoint,
+            status_without_store,
+        };
         assert_eq!(rows_of(document, "One").unwrap(), [row("GET /a", 503)]);
         assert_eq!(rows_of(document, "Two").unwrap(), [row("GET /b", 200)]);
         assert!(rows_of(document, "Three").is_err());
     }
 
     #[test]
-    fn a_row_without_a_status_is_an_error_and_not_left_out() {
+    fn row_without_a_status_is_an_error() {
         let document = "\n## One\n| `GET /a` | b | some | c |\n";
         assert!(rows_of(document, "One").is_err());
     }
@@ -113,13 +123,13 @@ mod tests {
                 .with_state(get_ready())
         }
         fn budget(get: u8) {}"#;
-        let endpoints: Vec<String> = routed(source).into_iter().collect();
+        let endpoints: Vec<String> = routes_in_source(source).into_iter().collect();
         assert_eq!(endpoints, ["DELETE /a/{id}", "GET /a/{id}", "POST /b"]);
     }
 
     #[test]
-    fn what_every_service_has_is_found() {
-        let endpoints: Vec<String> = of_every_service().into_iter().collect();
+    fn common_endpoints_are_found() {
+        let endpoints: Vec<String> = common_endpoints().into_iter().collect();
         assert_eq!(endpoints, ["GET /healthz", "GET /metrics", "GET /readyz"]);
     }
 }

@@ -1,18 +1,18 @@
-//! Creating and dropping databases on any server, by URL.
+//! Creates and drops databases on a server, by URL.
 
 use anyhow::Context;
 use reqwest::Url;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-/// The same server and role, another database.
+/// The URL of another database on the same server, with the same role.
 pub fn url(server: &str, database: &str) -> anyhow::Result<String> {
-    // The URL itself may hold a password, so it does not go into the message.
-    let mut url = Url::parse(server).context("the database URL cannot be read")?;
+    // The message leaves the URL out, because it may contain a password.
+    let mut url = Url::parse(server).context("the database URL is invalid")?;
     url.set_path(database);
     Ok(url.into())
 }
 
-/// Connects and leaves again.
+/// Connects and disconnects.
 pub async fn ping(url: &str) -> anyhow::Result<()> {
     let mut connection = PgConnection::connect(url).await?;
     connection.ping().await?;
@@ -26,8 +26,8 @@ pub async fn create(server: &str, name: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot create the database {name}"))
 }
 
-/// A fresh database for one test, on the server that `TEST_DATABASE_URL` names; returns its URL.
-/// The server is made for the test run, so the database goes when the run does.
+/// Creates a database for one test on the server that `TEST_DATABASE_URL` names, and returns its
+/// URL. The database is removed with the server at the end of the test run.
 pub async fn create_for_test(label: &str) -> anyhow::Result<String> {
     let server = std::env::var("TEST_DATABASE_URL").context(
         "TEST_DATABASE_URL is not set: run scripts/test.sh, or `lab infra -- cargo test …`",
@@ -37,8 +37,8 @@ pub async fn create_for_test(label: &str) -> anyhow::Result<String> {
     url(&server, &name)
 }
 
-/// Creates a database unless it is there.
-pub async fn create_if_missing(server: &str, name: &str) -> anyhow::Result<()> {
+/// Creates a database unless it exists.
+pub(crate) async fn create_if_missing(server: &str, name: &str) -> anyhow::Result<()> {
     let mut connection = PgConnection::connect(server).await?;
     let exists: bool =
         sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)")
@@ -53,7 +53,7 @@ pub async fn create_if_missing(server: &str, name: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Drops a database, and whoever is still connected to it.
+/// Drops a database and closes the connections to it.
 pub async fn drop_now(server: &str, name: &str) -> anyhow::Result<()> {
     let name = quoted(name);
     run(
@@ -66,7 +66,7 @@ pub async fn drop_now(server: &str, name: &str) -> anyhow::Result<()> {
 
 async fn run(server: &str, statement: String) -> anyhow::Result<()> {
     let mut connection = PgConnection::connect(server).await?;
-    // Names cannot be parameters of such statements; `quoted` makes them safe.
+    // Names cannot be parameters of these statements; `quoted` makes them safe.
     sqlx::raw_sql(AssertSqlSafe(statement))
         .execute(&mut connection)
         .await?;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_database_of_a_url_is_replaced_and_its_options_are_kept() {
+    fn url_keeps_its_options_with_another_database() {
         assert_eq!(
             url("postgres://me:pw@db:5433/postgres?sslmode=require", "order").unwrap(),
             "postgres://me:pw@db:5433/order?sslmode=require"
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_in_a_name_cannot_end_the_name() {
+    fn quote_in_a_name_is_escaped() {
         assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
     }
 }

@@ -1,4 +1,4 @@
-//! Finding the installed Postgres.
+//! Finds the installed Postgres.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,9 +7,9 @@ use anyhow::{Context, bail, ensure};
 
 use crate::binaries;
 
-/// The oldest major version that the system is tried with.
+/// The oldest major version that is supported.
 const VERSION_MIN: u32 = 15;
-/// Where Debian and its kin keep the server's programs, one directory per version.
+/// Where Debian-based systems install the server's programs, one directory per version.
 const PACKAGE_DIR: &str = "/usr/lib/postgresql";
 
 /// A directory with `initdb` and `postgres`.
@@ -19,7 +19,7 @@ pub(super) struct Install {
 }
 
 impl Install {
-    /// Looks in `PATH` first, then for the newest package.
+    /// Searches `PATH` first, then the newest package.
     pub(super) fn find() -> anyhow::Result<Self> {
         let in_path = binaries::in_path("initdb")
             .and_then(|initdb| initdb.canonicalize().ok())
@@ -28,7 +28,9 @@ impl Install {
             .filter(|dir| is_complete(dir))
             .or_else(newest_package)
         else {
-            bail!("no Postgres server found: `apt-get install postgresql` (or your system's way)");
+            bail!(
+                "no Postgres server found: install it, for example with `apt-get install postgresql`"
+            );
         };
         let install = Install { dir };
         let version = install.version()?;
@@ -87,7 +89,7 @@ mod tests {
     use super::major;
 
     #[test]
-    fn the_major_version_is_read_from_releases_and_betas() {
+    fn major_version_is_read_from_releases_and_betas() {
         assert_eq!(
             major("postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)\n"),
             Some(15)

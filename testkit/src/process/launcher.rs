@@ -1,8 +1,8 @@
-//! The thread that every child is started from, and the wrapper that ties a child to it.
+//! Starts every child from one thread, with a wrapper that ends the child when that thread ends.
 //!
-//! The kernel's parent-death signal fires when the *thread* that forked the child ends. A tokio
-//! worker or a test's thread may end long before the program, so one thread that lives as long
-//! as the program starts them all.
+//! The kernel sends the parent-death signal when the *thread* that forked the child ends. A tokio
+//! worker or a test's thread may end long before the program, so one thread that lives as long as
+//! the program starts all children.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,16 +20,18 @@ type Job = (Command, mpsc::Sender<io::Result<Child>>);
 /// Starts a command from the long-lived thread.
 pub(super) fn spawn(command: Command) -> io::Result<Child> {
     static JOBS: Mutex<Option<mpsc::Sender<Job>>> = Mutex::new(None);
-    let (reply, answer) = mpsc::channel();
+    let (result_sender, result) = mpsc::channel();
     {
         let mut jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
         let sender = match &*jobs {
             Some(sender) => sender,
             None => jobs.insert(start_thread()?),
         };
-        sender.send((command, reply)).map_err(io::Error::other)?;
+        sender
+            .send((command, result_sender))
+            .map_err(io::Error::other)?;
     }
-    answer.recv().map_err(io::Error::other)?
+    result.recv().map_err(io::Error::other)?
 }
 
 fn start_thread() -> io::Result<mpsc::Sender<Job>> {
@@ -37,24 +39,23 @@ fn start_thread() -> io::Result<mpsc::Sender<Job>> {
     thread::Builder::new()
         .name("launcher".to_owned())
         .spawn(move || {
-            for (mut command, reply) in jobs {
-                // Nobody waits for the answer only if the caller is gone; then dropping is right.
-                let _ = reply.send(command.spawn());
+            for (mut command, result) in jobs {
+                // Sending fails only if the caller is gone. Then dropping the child is right.
+                let _ = result.send(command.spawn());
             }
         })?;
     Ok(sender)
 }
 
-/// The command line: the program itself, or `setpriv` which becomes the program after it has
-/// changed the user and asked for the parent-death signal (in this order: a change of user
-/// clears the signal).
+/// The command line: `setpriv`, which changes the user, sets the parent-death signal and then
+/// executes the program. The order matters, because a change of user clears the signal.
 pub(super) fn command(spec: &Spec) -> anyhow::Result<Command> {
     let user = spec.user.filter(|_| geteuid().is_root());
     let Some(setpriv) = setpriv() else {
         if let Some(user) = user {
             bail!(
-                "{} refuses to run as root, and `setpriv` (package util-linux), which would make \
-                 it run as {user}, is missing",
+                "{} refuses to run as root, and `setpriv`, which can run it as {user}, is missing: \
+                 install the package util-linux",
                 spec.program.display()
             );
         }
@@ -81,7 +82,7 @@ pub(super) fn command(spec: &Spec) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Where `setpriv` is; looked up once. Systems without it lose the parent-death signal only.
+/// The path of `setpriv`, looked up once. Without it only the parent-death signal is missing.
 fn setpriv() -> Option<&'static PathBuf> {
     static SETPRIV: OnceLock<Option<PathBuf>> = OnceLock::new();
     SETPRIV

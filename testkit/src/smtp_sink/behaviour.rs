@@ -1,4 +1,4 @@
-//! How the sink can be told to misbehave: a file beside the mails, so that any process can.
+//! Faults of the sink. They are set with a file next to the mails, so that any process can set them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 const FILE_NAME: &str = "behaviour.json";
 
-/// What goes wrong, and how often before all is well again.
+/// What goes wrong, and how many times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behaviour {
     pub action: Action,
@@ -19,19 +19,19 @@ pub struct Behaviour {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// The connection breaks when the sender is named: there is no mail yet.
-    BreakOff,
-    /// The recipient is answered with this code.
-    RefuseRecipient(u16),
-    /// The content is answered with this code, and the mail is not kept.
-    RefuseContent(u16),
-    /// The mail is kept, and the connection breaks instead of an answer.
-    LoseAnswer,
-    /// The mail is kept, and no answer ever comes.
+    /// The connection closes at MAIL FROM, before any mail exists.
+    Disconnect,
+    /// RCPT TO gets this code.
+    RejectRecipient(u16),
+    /// DATA gets this code, and the mail is not stored.
+    RejectContent(u16),
+    /// The mail is stored, and the connection closes without a reply.
+    LoseReply,
+    /// The mail is stored, and the reply never comes.
     Hang,
 }
 
-/// A step of the dialogue at which something can go wrong.
+/// A step of the session at which a fault can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Point {
     Sender,
@@ -42,42 +42,45 @@ pub(super) enum Point {
 impl Action {
     fn point(self) -> Point {
         match self {
-            Action::BreakOff => Point::Sender,
-            Action::RefuseRecipient(_) => Point::Recipient,
-            Action::RefuseContent(_) | Action::LoseAnswer | Action::Hang => Point::Content,
+            Action::Disconnect => Point::Sender,
+            Action::RejectRecipient(_) => Point::Recipient,
+            Action::RejectContent(_) | Action::LoseReply | Action::Hang => Point::Content,
         }
     }
 }
 
-/// Tells the sink that keeps its mails there to misbehave from now on.
+/// Sets the fault of the sink that stores its mails in this directory.
 pub fn set(mails_dir: &Path, behaviour: Behaviour) -> anyhow::Result<()> {
     let path = mails_dir.join(FILE_NAME);
-    // Renamed into place: whoever reads the file reads all of it. The name is the writer's own: the
-    // sink writes here as well.
+    // Renamed into place, so that a reader never sees half of it. The draft's name contains the
+    // writer's process id, because the sink writes here, too.
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     std::fs::write(&draft, serde_json::to_vec(&behaviour)?)
         .and_then(|()| std::fs::rename(&draft, &path))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The sink's side of it.
-pub(super) struct Switch {
+/// Reads the faults on the sink's side.
+pub(super) struct Faults {
     pub(super) mails_dir: PathBuf,
     /// Sessions count down one after the other.
-    turn: Mutex<()>,
+    countdown: Mutex<()>,
 }
 
-impl Switch {
+impl Faults {
     pub(super) fn new(mails_dir: PathBuf) -> Self {
-        Switch {
+        Faults {
             mails_dir,
-            turn: Mutex::new(()),
+            countdown: Mutex::new(()),
         }
     }
 
-    /// What is to go wrong at this point, counted down. Without a file nothing is.
+    /// The fault at this step, if one is set. Counts it down.
     pub(super) fn take(&self, point: Point) -> Option<Action> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self
+            .countdown
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let text = std::fs::read(self.mails_dir.join(FILE_NAME)).ok()?;
         let behaviour: Behaviour = serde_json::from_slice(&text).ok()?;
         if behaviour.times == 0 || behaviour.action.point() != point {
@@ -99,18 +102,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_goes_wrong_as_often_as_told_and_only_where_told() {
+    fn fault_happens_as_often_as_set_and_only_at_its_step() {
         let dir = tempfile::tempdir().unwrap();
-        let switch = Switch::new(dir.path().to_owned());
-        assert_eq!(switch.take(Point::Content), None);
+        let faults = Faults::new(dir.path().to_owned());
+        assert_eq!(faults.take(Point::Content), None);
         let behaviour = Behaviour {
-            action: Action::RefuseContent(451),
+            action: Action::RejectContent(451),
             times: 2,
         };
         set(dir.path(), behaviour).unwrap();
-        assert_eq!(switch.take(Point::Recipient), None);
-        assert_eq!(switch.take(Point::Content), Some(behaviour.action));
-        assert_eq!(switch.take(Point::Content), Some(behaviour.action));
-        assert_eq!(switch.take(Point::Content), None);
+        assert_eq!(faults.take(Point::Recipient), None);
+        assert_eq!(faults.take(Point::Content), Some(behaviour.action));
+        assert_eq!(faults.take(Point::Content), Some(behaviour.action));
+        assert_eq!(faults.take(Point::Content), None);
     }
 }

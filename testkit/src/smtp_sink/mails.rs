@@ -1,4 +1,4 @@
-//! The mails as files: one for each that was taken, named so that they sort by time.
+//! The stored mails: one file each, with names that sort by time.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 const EXTENSION: &str = "eml";
 
-/// A mail as it was taken, below two lines that name its envelope.
+/// A stored mail. Two lines with its envelope come first.
 #[derive(Debug, Clone)]
 pub struct Mail {
     pub path: PathBuf,
@@ -15,7 +15,7 @@ pub struct Mail {
 }
 
 impl Mail {
-    /// The value of a header that stands on one line.
+    /// The value of a one-line header.
     pub fn header(&self, name: &str) -> Option<&str> {
         let head = self.text.split("\r\n\r\n").next()?;
         head.lines().find_map(|line| {
@@ -24,7 +24,7 @@ impl Mail {
         })
     }
 
-    /// Who it was for, by its envelope.
+    /// The recipient in the envelope.
     pub fn recipient(&self) -> &str {
         self.header(DELIVERED_TO).unwrap_or_default()
     }
@@ -33,7 +33,7 @@ impl Mail {
 const RETURN_PATH: &str = "Return-Path";
 const DELIVERED_TO: &str = "Delivered-To";
 
-/// Every mail that a sink has put there, the oldest first.
+/// Every mail that a sink has stored in this directory, the oldest first.
 pub fn mails(dir: &Path) -> io::Result<Vec<Mail>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(dir)? {
@@ -53,8 +53,8 @@ pub fn mails(dir: &Path) -> io::Result<Vec<Mail>> {
         .collect()
 }
 
-/// Puts a mail there; whoever lists the directory sees all of it or nothing.
-pub(super) fn keep(dir: &Path, from: &str, to: &[String], content: &[u8]) -> io::Result<Mail> {
+/// Stores a mail. The file is renamed into place, so that a reader never sees half of it.
+pub(super) fn store(dir: &Path, from: &str, to: &[String], content: &[u8]) -> io::Result<Mail> {
     let name = Uuid::now_v7().to_string();
     let draft = dir.join(&name).with_extension("draft");
     let to = to.join(", ");

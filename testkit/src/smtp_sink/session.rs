@@ -1,4 +1,4 @@
-//! One client's dialogue with the sink (RFC 5321).
+//! One SMTP session (RFC 5321).
 
 use std::future;
 use std::io;
@@ -7,70 +7,70 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use super::behaviour::{Action, Point, Switch};
+use super::behaviour::{Action, Faults, Point};
 use super::mails;
 
-/// Longest command line; twice what the standard asks for, with room for extensions.
+/// Longest command line: twice the minimum of the standard, with space for extensions.
 const COMMAND_BYTES_MAX: usize = 1_024;
 /// Largest mail.
 const MAIL_BYTES_MAX: usize = 1024 * 1024;
-/// Most recipients of one mail; the least that the standard allows.
+/// Most recipients of one mail: the minimum of the standard.
 const RECIPIENTS_MAX: usize = 100;
-/// A client that says nothing for so long is gone.
+/// A client that sends nothing for so long is disconnected.
 const IDLE_MAX: Duration = Duration::from_secs(300);
 
-/// Whether the dialogue goes on.
+/// What the sink does after a command.
 enum Next {
-    Answer(String),
-    /// Answers, and hangs up.
-    Close(String),
-    /// Hangs up without a word.
-    Break,
+    Reply(String),
+    /// Replies and closes the connection.
+    ReplyAndClose(String),
+    /// Closes the connection without a reply.
+    Disconnect,
 }
 
 struct Session<'a> {
     stream: BufReader<TcpStream>,
-    switch: &'a Switch,
+    faults: &'a Faults,
     from: Option<String>,
     to: Vec<String>,
 }
 
-pub(super) async fn attend(stream: TcpStream, switch: &Switch) -> io::Result<()> {
+pub(super) async fn serve(stream: TcpStream, faults: &Faults) -> io::Result<()> {
     let mut session = Session {
         stream: BufReader::new(stream),
-        switch,
+        faults,
         from: None,
         to: Vec::new(),
     };
-    session.answer("220 chargeonce mail sink").await?;
+    session.reply("220 chargeonce mail sink").await?;
     loop {
         let Ok(line) = tokio::time::timeout(IDLE_MAX, session.line(COMMAND_BYTES_MAX)).await else {
-            return session.answer("421 too slow").await;
+            return session.reply("421 timed out").await;
         };
         let line = line?;
         if line.is_empty() {
             return Ok(());
         }
         if !line.ends_with(b"\n") {
-            return session.answer("500 too long").await;
+            return session.reply("500 line too long").await;
         }
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-        match session.obey(&line).await? {
-            Next::Answer(answer) => session.answer(&answer).await?,
-            Next::Close(answer) => return session.answer(&answer).await,
-            Next::Break => return Ok(()),
+        match session.execute(&line).await? {
+            Next::Reply(reply) => session.reply(&reply).await?,
+            Next::ReplyAndClose(reply) => return session.reply(&reply).await,
+            Next::Disconnect => return Ok(()),
         }
     }
 }
 
 impl Session<'_> {
-    async fn answer(&mut self, text: &str) -> io::Result<()> {
+    async fn reply(&mut self, text: &str) -> io::Result<()> {
         let line = format!("{text}\r\n");
         self.stream.get_mut().write_all(line.as_bytes()).await
     }
 
-    /// The next line with its end; without one if it is longer than this or the last; empty at the
-    /// end.
+    /// The next line with its line end. A line that is too long, or cut off, has no line end. At the
+    /// end of the stream it is empty.
     async fn line(&mut self, bytes_max: usize) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         let mut limited = (&mut self.stream).take(bytes_max as u64);
@@ -78,9 +78,9 @@ impl Session<'_> {
         Ok(line)
     }
 
-    async fn obey(&mut self, line: &str) -> io::Result<Next> {
+    async fn execute(&mut self, line: &str) -> io::Result<Next> {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let answer = match verb.to_ascii_uppercase().as_str() {
+        let reply = match verb.to_ascii_uppercase().as_str() {
             "EHLO" => {
                 self.reset();
                 let size = format!("SIZE {MAIL_BYTES_MAX}");
@@ -98,14 +98,14 @@ impl Session<'_> {
             "DATA" => return self.data().await,
             "RSET" => {
                 self.reset();
-                "250 forgotten".to_owned()
+                "250 reset".to_owned()
             }
-            "NOOP" => "250 here".to_owned(),
-            "VRFY" => "252 send it and see".to_owned(),
-            "QUIT" => return Ok(Next::Close("221 bye".to_owned())),
-            _ => "502 not here".to_owned(),
+            "NOOP" => "250 ok".to_owned(),
+            "VRFY" => "252 cannot verify, will accept".to_owned(),
+            "QUIT" => return Ok(Next::ReplyAndClose("221 bye".to_owned())),
+            _ => "502 not implemented".to_owned(),
         };
-        Ok(Next::Answer(answer))
+        Ok(Next::Reply(reply))
     }
 
     fn reset(&mut self) {
@@ -114,65 +114,67 @@ impl Session<'_> {
     }
 
     fn sender(&mut self, rest: &str) -> Next {
-        let answer = match address(rest, "FROM:") {
-            _ if self.from.is_some() => "503 one sender is enough",
+        let reply = match address(rest, "FROM:") {
+            _ if self.from.is_some() => "503 sender already given",
             None => "501 MAIL FROM:<address>",
-            Some(_) if self.switch.take(Point::Sender).is_some() => return Next::Break,
+            Some(_) if self.faults.take(Point::Sender).is_some() => return Next::Disconnect,
             Some(from) => {
                 self.from = Some(from);
-                "250 go on"
+                "250 ok"
             }
         };
-        Next::Answer(answer.to_owned())
+        Next::Reply(reply.to_owned())
     }
 
     fn recipient(&mut self, rest: &str) -> String {
         let to = match address(rest, "TO:") {
             _ if self.from.is_none() => return "503 MAIL first".to_owned(),
             None => return "501 RCPT TO:<address>".to_owned(),
-            Some(_) if self.to.len() >= RECIPIENTS_MAX => return "452 too many".to_owned(),
+            Some(_) if self.to.len() >= RECIPIENTS_MAX => {
+                return "452 too many recipients".to_owned();
+            }
             Some(to) => to,
         };
-        match self.switch.take(Point::Recipient) {
-            Some(Action::RefuseRecipient(code)) => format!("{code} refused as told"),
+        match self.faults.take(Point::Recipient) {
+            Some(Action::RejectRecipient(code)) => format!("{code} rejected on request"),
             _ => {
                 self.to.push(to);
-                "250 go on".to_owned()
+                "250 ok".to_owned()
             }
         }
     }
 
     async fn data(&mut self) -> io::Result<Next> {
         let (Some(from), false) = (self.from.take(), self.to.is_empty()) else {
-            return Ok(Next::Answer("503 MAIL and RCPT first".to_owned()));
+            return Ok(Next::Reply("503 MAIL and RCPT first".to_owned()));
         };
         let to = std::mem::take(&mut self.to);
-        self.answer("354 end with a dot on a line of its own")
+        self.reply("354 end with a line that contains only a dot")
             .await?;
         let content = match tokio::time::timeout(IDLE_MAX, self.content()).await {
             Ok(content) => content?,
-            Err(_) => return Ok(Next::Break),
+            Err(_) => return Ok(Next::Disconnect),
         };
         let Some(content) = content else {
-            return Ok(Next::Answer("552 too large".to_owned()));
+            return Ok(Next::Reply("552 mail too large".to_owned()));
         };
-        let action = self.switch.take(Point::Content);
-        if let Some(Action::RefuseContent(code)) = action {
-            return Ok(Next::Answer(format!("{code} refused as told")));
+        let action = self.faults.take(Point::Content);
+        if let Some(Action::RejectContent(code)) = action {
+            return Ok(Next::Reply(format!("{code} rejected on request")));
         }
-        let mail = mails::keep(&self.switch.mails_dir, &from, &to, &content)?;
+        let mail = mails::store(&self.faults.mails_dir, &from, &to, &content)?;
         let subject = mail.header("Subject").unwrap_or_default();
         eprintln!("mail to {}: {subject}", mail.recipient());
         match action {
-            Some(Action::LoseAnswer) => Ok(Next::Break),
-            // For as long as the sink lives, whatever the client does.
+            Some(Action::LoseReply) => Ok(Next::Disconnect),
+            // Until the sink stops, whatever the client does.
             Some(Action::Hang) => future::pending().await,
-            _ => Ok(Next::Answer("250 kept".to_owned())),
+            _ => Ok(Next::Reply("250 stored".to_owned())),
         }
     }
 
-    /// The mail up to the lonely dot, without the dots that the client doubled; `None` if it is too
-    /// large, in which case it was read to its end all the same.
+    /// The mail up to the line with a single dot, without the dots that the client doubled. `None` if
+    /// it is too large; it is still read to its end.
     async fn content(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut content = Vec::new();
         let mut is_too_large = false;
@@ -193,7 +195,7 @@ impl Session<'_> {
     }
 }
 
-/// The address in `FROM:<address> …`; the empty one is a sender, too.
+/// The address in `FROM:<address> …`. A sender may be empty.
 fn address(rest: &str, label: &str) -> Option<String> {
     let rest = rest.trim_start();
     let (found, rest) = rest.split_at_checked(label.len())?;

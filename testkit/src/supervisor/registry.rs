@@ -1,4 +1,4 @@
-//! What the supervisor knows about each process.
+//! The state of each supervised process.
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
@@ -9,28 +9,28 @@ use tokio::sync::watch;
 
 use crate::process::{Process, Spec};
 
-/// All processes by name, shared by the supervisor and its keepers.
+/// All processes by name, shared by the supervisor and the tasks that restart them.
 #[derive(Debug)]
 pub(super) struct Registry {
     entries: Mutex<BTreeMap<String, Entry>>,
-    /// Raised at every start and every death.
+    /// Incremented at every start and every exit.
     changes: watch::Sender<u64>,
     pub(super) restart: bool,
     pub(super) quiet: bool,
 }
 
-/// One name with its past and present process.
+/// One supervised process and its history.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) spec: Spec,
-    /// The current incarnation; none between a death and the restart.
+    /// The current process; none between an exit and the restart.
     pub(super) process: Option<Arc<Process>>,
-    /// Whether the user wants it to run.
-    pub(super) wanted: bool,
+    /// Whether it should run: false after a stop.
+    pub(super) should_run: bool,
     pub(super) restarts: u32,
-    /// Every death so far.
+    /// Every exit so far.
     pub(super) exits: Vec<ExitStatus>,
-    /// How many of them are known to whoever waits for one.
+    /// How many of them are returned by `wait_exit`, or hidden from it.
     exits_seen: usize,
 }
 
@@ -65,8 +65,8 @@ impl Registry {
             .collect()
     }
 
-    /// Waits until a death after the first `exits` is on record, and hides it from `wait_exit`.
-    pub(super) async fn settle(&self, name: &str, exits: usize) -> anyhow::Result<()> {
+    /// Waits until an exit after the first `exits` is recorded, and hides it from `wait_exit`.
+    pub(super) async fn wait_recorded(&self, name: &str, exits: usize) -> anyhow::Result<()> {
         let mut changes = self.changes();
         while !self.hide_exit(name, exits)? {
             changes.changed().await?;
@@ -77,11 +77,11 @@ impl Registry {
     fn hide_exit(&self, name: &str, exits: usize) -> anyhow::Result<bool> {
         let mut entries = self.entries();
         let entry = find(&mut entries, name)?;
-        let on_record = entry.exits.len() > exits;
-        if on_record {
+        let is_recorded = entry.exits.len() > exits;
+        if is_recorded {
             entry.exits_seen = entry.exits_seen.max(exits + 1);
         }
-        Ok(on_record)
+        Ok(is_recorded)
     }
 }
 
@@ -90,21 +90,21 @@ impl Entry {
         Entry {
             spec,
             process: Some(process),
-            wanted: true,
+            should_run: true,
             restarts: 0,
             exits: Vec::new(),
             exits_seen: 0,
         }
     }
 
-    /// Starts the next incarnation.
+    /// Starts the process.
     pub(super) fn spawn(&mut self) -> anyhow::Result<Arc<Process>> {
         let process = Arc::new(Process::spawn(&self.spec, &[])?);
         self.process = Some(Arc::clone(&process));
         Ok(process)
     }
 
-    /// The oldest death that nobody has asked for yet.
+    /// The oldest exit that `wait_exit` has not returned.
     pub(super) fn next_exit(&mut self) -> Option<ExitStatus> {
         let status = self.exits.get(self.exits_seen).copied()?;
         self.exits_seen += 1;
@@ -119,5 +119,5 @@ pub(super) fn find<'a>(
 ) -> anyhow::Result<&'a mut Entry> {
     entries
         .get_mut(name)
-        .with_context(|| format!("there is no process named {name}"))
+        .with_context(|| format!("no process is named {name}"))
 }

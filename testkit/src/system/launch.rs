@@ -1,4 +1,4 @@
-//! From options to processes: databases, migrations, and each service's environment.
+//! Turns options into processes: databases, migrations, and each service's environment.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::{ports, readiness};
 use endpoints::Endpoints;
 use endpoints::{PerService, Service};
 
-/// The connections that each service may open unless its environment says otherwise: five
-/// services with a few replicas stay below Postgres' limit.
+/// Database connections per process by default. Five services with a few replicas stay below the
+/// limit of Postgres.
 const DATABASE_CONNECTIONS_MAX: u32 = 16;
-/// The embedded broker answers a fetch without messages only when this time is over.
+/// The embedded broker holds a fetch without messages for this time.
 const EMBEDDED_FETCH_WAIT_MS: u32 = 10;
-/// The mail sink beside it answers at once: a receipt whose sender died need not wait for as long as
-/// a mail server in the world may take.
+/// The local mail sink replies at once. So a receipt whose sender died need not wait as long as for a
+/// remote mail server.
 const RECEIPT_TIMES: [(&str, &str); 3] = [
     ("SMTP_TIMEOUT_MS", "2000"),
     ("SMTP_DATA_TIMEOUT_MS", "2000"),
@@ -37,7 +37,7 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// The name of the process: that of the service, with a number from the second on.
+    /// The name of the process: the service, with a number from the second replica on.
     pub(super) fn name(&self) -> String {
         process_name(self.service, self.index)
     }
@@ -83,7 +83,7 @@ pub(super) fn urls(replicas: &[Replica]) -> PerService<Vec<String>> {
     })
 }
 
-/// Creates a service's database where it is missing and brings it up to date.
+/// Creates a service's database if it is missing, and migrates it.
 pub(super) async fn migrate(
     service: Service,
     server: &str,
@@ -157,7 +157,7 @@ pub(super) fn log_path(state_dir: &Path, name: &str) -> PathBuf {
     state_dir.join(format!("{name}.log"))
 }
 
-/// Waits until a service answers that it is ready.
+/// Waits until a service is ready.
 pub(super) async fn wait_ready(
     supervisor: &Supervisor,
     name: &str,

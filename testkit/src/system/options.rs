@@ -1,4 +1,4 @@
-//! What a caller may choose about a system before it starts.
+//! Options of a system.
 
 use std::path::PathBuf;
 
@@ -13,18 +13,18 @@ pub type Env = Vec<(String, String)>;
 /// Where the databases live.
 #[derive(Debug, Clone)]
 pub enum Postgres {
-    /// A cluster of our own, started for this system and removed with it.
+    /// A private cluster, started for this system and removed with it.
     Private,
-    /// A running server, by the URL of a role that may create databases.
+    /// A running server, by a URL with a role that may create databases.
     Existing(String),
 }
 
 /// Where the services listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ports {
-    /// The demo's well-known ports; starting fails when one is taken.
+    /// The fixed ports of the demo. The start fails if one is in use.
     Fixed,
-    /// Whatever the kernel has free, so that systems can run side by side.
+    /// Any free ports, so that systems can run side by side.
     Free,
 }
 
@@ -37,26 +37,26 @@ pub struct SystemOptions {
     pub kafka: Kafka,
     /// Where the services listen.
     pub ports: Ports,
-    /// Put before the names of databases, topic and consumer groups; empty for the demo.
-    /// With an existing Postgres or Kafka, what carries a prefix is dropped on stop.
+    /// Prefix of the names of databases, topic and consumer groups; empty for the demo. On an
+    /// existing Postgres or Kafka, databases and topic with a prefix are dropped on stop.
     pub prefix: String,
     /// Partitions of the topic.
     pub partitions: i32,
-    /// Where the services' binaries are; `None` looks beside the running program.
+    /// Directory of the services' binaries. `None`: that of the running program.
     pub bin_dir: Option<PathBuf>,
-    /// Whether a process that dies is started again.
+    /// Whether a process that dies is restarted.
     pub restart: bool,
-    /// Whether demo principals and stock are put into the databases.
+    /// Whether the databases get demo principals and stock.
     pub demo_data: bool,
-    /// Extra environment of every incarnation; wins over what the lab sets itself.
+    /// Extra environment of every process of a service. It overrides the kit's own settings.
     pub env: PerService<Env>,
-    /// Extra environment of a service's first incarnation only (first replica), for crash points.
+    /// Extra environment of the first replica's first start only, for crash points.
     pub first_env: PerService<Env>,
-    /// Processes per service; the second of payment is named `payment-2`, on a free port.
+    /// Processes per service. The second process of payment is `payment-2`, on a free port.
     pub replicas: PerService<u32>,
-    /// No progress and no restart messages on the console.
+    /// Print no progress and no restarts.
     pub quiet: bool,
-    /// Where logs and `system.json` go. `None`: a fresh directory, removed by a clean stop.
+    /// Directory for logs and `system.json`. `None`: a temporary one, removed by a clean stop.
     pub state_dir: Option<PathBuf>,
 }
 
@@ -81,8 +81,8 @@ impl Default for SystemOptions {
 }
 
 impl SystemOptions {
-    /// Options for one test: silent, free ports, a prefix of its own, on the Postgres and Kafka
-    /// that `lab infra` names in `TEST_DATABASE_URL` and `KAFKA_BROKERS`, or private ones.
+    /// Options for one test: quiet, free ports, a unique prefix, on the Postgres and Kafka that
+    /// `TEST_DATABASE_URL` and `KAFKA_BROKERS` name, or private ones.
     pub fn for_test() -> Self {
         let existing = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let id = uuid::Uuid::new_v4().simple().to_string();

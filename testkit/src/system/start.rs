@@ -1,4 +1,4 @@
-//! Starting a system, one visible step after the other.
+//! Starts a system step by step.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use endpoints::{PerService, Service};
 
 /// The topic's name after the prefix.
 const TOPIC: &str = "order-events";
-/// How long a service may take from its start to its first good answer.
+/// How long a service may take from its start until it is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// See [`System::start`].
 pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
     let progress = Progress::new(options.quiet);
-    // First what can fail without having started anything.
+    // First the checks that can fail before anything is started.
     let binaries = Binaries::locate(options.bin_dir.as_deref())?;
     for service in Service::ALL {
         binaries.path(service.name())?;
@@ -75,7 +75,7 @@ pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
     progress.step("services", services).await?;
 
     Ok(System {
-        scribe: scribe(endpoints.clone(), &supervisor),
+        description_writer: write_description(endpoints.clone(), &supervisor),
         endpoints,
         supervisor,
         cluster,
@@ -86,7 +86,7 @@ pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
     })
 }
 
-/// The Postgres server, started if it is to be ours, and its URL.
+/// The Postgres server, started if it is private, and its URL.
 async fn server(
     postgres: &Postgres,
     supervisor: &Supervisor,
@@ -99,8 +99,8 @@ async fn server(
             Ok((Some(cluster), url))
         }
         Postgres::Existing(url) => {
-            let answer = database::ping(url).await;
-            answer.context("the Postgres of the given URL does not answer")?;
+            let reached = database::ping(url).await;
+            reached.context("the Postgres of the given URL is unreachable")?;
             Ok((None, url.clone()))
         }
     }
@@ -140,7 +140,7 @@ fn describe(
     })
 }
 
-/// Brings all databases up to date, at the same time: none depends on another.
+/// Migrates all databases at the same time: none depends on another.
 async fn migrate(
     endpoints: &Endpoints,
     server: &str,
@@ -168,8 +168,8 @@ async fn serve(
     broker: &Broker,
 ) -> anyhow::Result<()> {
     if options.ports == Ports::Fixed {
-        // Starting the rest took seconds, in which another lab may have been faster; its
-        // services would answer in the place of ours.
+        // Checked again, because another lab may have started in the last seconds. Its services would
+        // respond in place of these.
         ports::require_all_free()?;
     }
     let (log_dir, smtp) = (&endpoints.state_dir, &endpoints.smtp);
@@ -192,8 +192,8 @@ async fn serve(
     Ok(())
 }
 
-/// Writes `system.json` now and at every start and death of a process.
-fn scribe(endpoints: Endpoints, supervisor: &Supervisor) -> AbortOnDropHandle<()> {
+/// Writes `system.json` now and whenever a process starts or ends.
+fn write_description(endpoints: Endpoints, supervisor: &Supervisor) -> AbortOnDropHandle<()> {
     let mut changes = supervisor.changes();
     let pids = supervisor.pids_handle();
     AbortOnDropHandle::new(tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The directory with a system's logs and its description.
+//! The directory with a system's logs, mails and description.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,22 +8,22 @@ use anyhow::Context;
 use crate::scratch::Scratch;
 
 const LOCK_NAME: &str = "lock";
-/// Where the mail sink keeps what it takes.
+/// Where the mail sink stores mails.
 const MAILS_NAME: &str = "mails";
 
 /// A directory that one system at a time may use.
 #[derive(Debug)]
 pub(super) enum StateDir {
-    /// Named by the caller, and left as it is.
+    /// Named by the caller, and kept.
     Named { path: PathBuf, _lock: File },
-    /// Ours, removed by [`StateDir::discard`] only: logs are of use after a failure.
-    Fresh(Option<Scratch>),
+    /// Temporary. Only [`StateDir::discard`] removes it, because logs are useful after a failure.
+    Temporary(Option<Scratch>),
 }
 
 impl StateDir {
     pub(super) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         match path {
-            None => Ok(StateDir::Fresh(Some(Scratch::new()?))),
+            None => Ok(StateDir::Temporary(Some(Scratch::new()?))),
             Some(path) => {
                 let lock = lock(path)?;
                 remove_old_logs(path)?;
@@ -39,18 +39,18 @@ impl StateDir {
     pub(super) fn path(&self) -> &Path {
         match self {
             StateDir::Named { path, .. } => path,
-            StateDir::Fresh(scratch) => scratch.as_ref().map_or(Path::new(""), Scratch::path),
+            StateDir::Temporary(scratch) => scratch.as_ref().map_or(Path::new(""), Scratch::path),
         }
     }
 
-    /// The mails of this system alone: those of an earlier one are gone.
+    /// The mails of this system. Those of an earlier one were removed.
     pub(super) fn mails(&self) -> PathBuf {
         self.path().join(MAILS_NAME)
     }
 
-    /// Removes a directory of ours: the system ended well.
+    /// Removes a temporary directory after a clean stop.
     pub(super) fn discard(mut self) {
-        if let StateDir::Fresh(scratch) = &mut self {
+        if let StateDir::Temporary(scratch) = &mut self {
             drop(scratch.take());
         }
     }
@@ -58,15 +58,15 @@ impl StateDir {
 
 impl Drop for StateDir {
     fn drop(&mut self) {
-        if let StateDir::Fresh(scratch) = self
+        if let StateDir::Temporary(scratch) = self
             && let Some(scratch) = scratch.take()
         {
-            eprintln!("! the logs are kept in {}", scratch.keep().display());
+            eprintln!("! logs: {}", scratch.keep().display());
         }
     }
 }
 
-/// The kernel drops the lock with the process, so a killed lab leaves none behind.
+/// The kernel releases the lock with the process, so a killed lab leaves no lock.
 fn lock(path: &Path) -> anyhow::Result<File> {
     std::fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
     let lock = File::create(path.join(LOCK_NAME))?;
@@ -74,7 +74,7 @@ fn lock(path: &Path) -> anyhow::Result<File> {
         .map_err(anyhow::Error::from)
         .with_context(|| {
             format!(
-                "another lab is running a system in {}: stop it, or set CHARGEONCE_STATE_DIR",
+                "another lab runs a system in {}: stop it, or set CHARGEONCE_STATE_DIR",
                 path.display()
             )
         })?;

@@ -16,13 +16,13 @@ const PARTITIONS: i32 = 6;
 const MESSAGES: usize = 60;
 
 #[tokio::test]
-async fn the_embedded_broker_serves_idempotent_producers_and_groups() {
+async fn embedded_broker_serves_producers_and_groups() {
     round_trip(Kafka::Embedded).await;
 }
 
-/// Runs under `lab infra --kafka apache`, as the test script does; alone it has nothing to ask.
+/// Needs KAFKA_BROKERS, which `lab infra --kafka apache` sets. Without it, nothing is tested.
 #[tokio::test]
-async fn an_existing_broker_serves_the_same() {
+async fn existing_broker_serves_producers_and_groups() {
     match std::env::var("KAFKA_BROKERS") {
         Ok(brokers) => round_trip(Kafka::Existing(brokers)).await,
         Err(_) => eprintln!("KAFKA_BROKERS is not set, nothing tested"),
@@ -40,7 +40,7 @@ async fn round_trip(kafka: Kafka) {
     let broker = Broker::start(&kafka, &supervisor, &binaries, logs.path(), Some(&topic))
         .await
         .unwrap();
-    // A second time does no harm.
+    // Creating it again has no effect.
     broker.create_topic(&topic).await.unwrap();
 
     let partitions = produce(broker.brokers(), &topic.name, 0).await;
@@ -48,7 +48,7 @@ async fn round_trip(kafka: Kafka) {
     let first = consume(broker.brokers(), &topic.name).await;
     assert_eq!(first, (0..MESSAGES).map(|n| n.to_string()).collect());
 
-    // The group goes on where it committed.
+    // The group continues at its committed offset.
     produce(broker.brokers(), &topic.name, MESSAGES).await;
     let second = consume(broker.brokers(), &topic.name).await;
     assert_eq!(
@@ -56,14 +56,14 @@ async fn round_trip(kafka: Kafka) {
         (MESSAGES..2 * MESSAGES).map(|n| n.to_string()).collect()
     );
 
-    if !broker.is_ours() {
+    if !broker.is_private() {
         broker.delete_topic(&topic.name).await.unwrap();
     }
     broker.stop(&supervisor).await.unwrap();
     assert!(supervisor.pids().is_empty());
 }
 
-/// Sends numbered messages with as many keys and returns the partitions that they went to.
+/// Sends numbered messages, each with its own key, and returns their partitions.
 async fn produce(brokers: &str, topic: &str, first: usize) -> BTreeSet<i32> {
     let producer: FutureProducer = ClientConfig::new()
         .set("bootstrap.servers", brokers)
@@ -81,7 +81,7 @@ async fn produce(brokers: &str, topic: &str, first: usize) -> BTreeSet<i32> {
     partitions
 }
 
-/// Reads as many messages as one member of the group and commits them.
+/// Reads the same number of messages as a member of the group, and commits them.
 async fn consume(brokers: &str, topic: &str) -> BTreeSet<String> {
     let consumer: StreamConsumer = ClientConfig::new()
         .set("bootstrap.servers", brokers)
@@ -90,8 +90,8 @@ async fn consume(brokers: &str, topic: &str) -> BTreeSet<String> {
         .set("enable.auto.commit", "false")
         .set("isolation.level", "read_committed")
         .set("fetch.wait.max.ms", "10")
-        // The embedded broker spends 3 s on the first rebalance, which a session must survive,
-        // and a session time-out less a second on every later one.
+        // The embedded broker's first rebalance takes 3 s, and the session must be longer. Later ones
+        // take the session time-out less one second.
         .set("session.timeout.ms", "4000")
         .set("heartbeat.interval.ms", "500")
         .create()

@@ -1,6 +1,6 @@
-//! The test kit's own tests: real processes, on free ports.
+//! Tests of the kit itself: real processes on free ports.
 
-// The lint's exception for tests does not reach the functions that tests call.
+// The lint's exception for tests does not cover the functions that tests call.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod broker;

@@ -7,7 +7,7 @@ use testkit::eventually;
 use testkit::polling::eventually_some;
 
 #[tokio::test]
-async fn a_killed_cluster_comes_back_with_what_was_committed() {
+async fn killed_cluster_restarts_with_committed_data() {
     let logs = Scratch::new().unwrap();
     let supervisor = Supervisor::new(true, true);
     let cluster = Cluster::start(&supervisor, logs.path(), None)
@@ -22,11 +22,11 @@ async fn a_killed_cluster_comes_back_with_what_was_committed() {
         .unwrap();
 
     supervisor.kill(PROCESS_NAME).await.unwrap();
-    eventually("it is restarted", async || {
+    eventually("Postgres is restarted", async || {
         supervisor.restarts(PROCESS_NAME) > 0
     })
     .await;
-    let mut connection = eventually_some("Postgres answers again", async || {
+    let mut connection = eventually_some("Postgres accepts connections again", async || {
         PgConnection::connect(&url).await.ok()
     })
     .await;

@@ -12,7 +12,7 @@ fn shell(scratch: &Scratch, script: &str) -> Spec {
 }
 
 #[tokio::test]
-async fn output_goes_to_the_log_and_the_exit_code_is_reported() {
+async fn output_is_logged_and_exit_code_is_reported() {
     let scratch = Scratch::new().unwrap();
     let spec = shell(&scratch, "echo out; echo err >&2; echo $COLOUR; exit 3");
     let process = Process::spawn(&spec, &[("COLOUR".into(), "blue".into())]).unwrap();
@@ -22,7 +22,7 @@ async fn output_goes_to_the_log_and_the_exit_code_is_reported() {
 }
 
 #[tokio::test]
-async fn a_process_that_ignores_the_stop_signal_is_killed_after_its_grace() {
+async fn process_that_ignores_stop_is_killed_after_grace() {
     let scratch = Scratch::new().unwrap();
     let ready = scratch.path().join("ready");
     let script = format!(
@@ -36,7 +36,7 @@ async fn a_process_that_ignores_the_stop_signal_is_killed_after_its_grace() {
 }
 
 #[tokio::test]
-async fn a_dropped_process_is_gone() {
+async fn dropped_process_has_ended() {
     let scratch = Scratch::new().unwrap();
     let process = Process::spawn(&shell(&scratch, "exec sleep 600"), &[]).unwrap();
     let pid = process.pid();
@@ -46,11 +46,11 @@ async fn a_dropped_process_is_gone() {
 }
 
 #[test]
-fn a_child_outlives_the_thread_and_the_runtime_that_asked_for_it() {
+fn child_outlives_the_thread_that_spawned_it() {
     let scratch = Scratch::new().unwrap();
     let spec = shell(&scratch, "exec sleep 600");
     let thread = std::thread::spawn(move || Process::spawn(&spec, &[]).unwrap());
-    // The parent-death signal would arrive with the end of a thread that forked by itself.
+    // If this thread had forked the child, its end would send the parent-death signal.
     let process = thread.join().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -58,6 +58,6 @@ fn a_child_outlives_the_thread_and_the_runtime_that_asked_for_it() {
         .unwrap();
     runtime.block_on(async {
         let early = tokio::time::timeout(Duration::from_millis(300), process.exited()).await;
-        assert!(early.is_err(), "it ended with its thread: {early:?}");
+        assert!(early.is_err(), "the child ended with its thread: {early:?}");
     });
 }

@@ -23,11 +23,11 @@ impl Sink {
         }
     }
 
-    async fn connect(&self) -> Dialogue {
+    async fn connect(&self) -> Session {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
-        let mut dialogue = Dialogue(BufReader::new(stream));
-        assert_eq!(dialogue.answer().await, "220");
-        dialogue
+        let mut session = Session(BufReader::new(stream));
+        assert_eq!(session.reply_code().await, "220");
+        session
     }
 
     fn texts(&self) -> Vec<String> {
@@ -36,11 +36,11 @@ impl Sink {
     }
 }
 
-struct Dialogue(BufReader<TcpStream>);
+struct Session(BufReader<TcpStream>);
 
-impl Dialogue {
-    /// The code of the next answer; empty when the server has hung up.
-    async fn answer(&mut self) -> String {
+impl Session {
+    /// The code of the next reply; empty if the server closed the connection.
+    async fn reply_code(&mut self) -> String {
         loop {
             let mut line = String::new();
             self.0.read_line(&mut line).await.unwrap();
@@ -50,15 +50,15 @@ impl Dialogue {
         }
     }
 
-    async fn say(&mut self, line: &str) -> String {
+    async fn send(&mut self, line: &str) -> String {
         let line = format!("{line}\r\n");
         self.0.write_all(line.as_bytes()).await.unwrap();
-        self.answer().await
+        self.reply_code().await
     }
 
     async fn expect(&mut self, steps: &[(&str, &str)]) {
         for (line, code) in steps {
-            assert_eq!(&self.say(line).await, code, "{line}");
+            assert_eq!(&self.send(line).await, code, "{line}");
         }
     }
 
@@ -73,13 +73,13 @@ impl Dialogue {
 }
 
 #[tokio::test]
-async fn a_mail_is_kept_as_it_was_sent_below_its_envelope() {
+async fn mail_is_stored_below_its_envelope() {
     let sink = Sink::start().await;
-    let mut dialogue = sink.connect().await;
-    dialogue.expect(&[("EHLO me", "250")]).await;
-    dialogue.begin().await;
-    // A line that begins with a dot is sent with two.
-    dialogue
+    let mut session = sink.connect().await;
+    session.expect(&[("EHLO me", "250")]).await;
+    session.begin().await;
+    // A line that begins with a dot is sent with two dots.
+    session
         .expect(&[("Subject: hello\r\n\r\n..hidden\r\nend\r\n.", "250")])
         .await;
     assert_eq!(
@@ -89,25 +89,29 @@ async fn a_mail_is_kept_as_it_was_sent_below_its_envelope() {
           Subject: hello\r\n\r\n.hidden\r\nend\r\n"
         ]
     );
-    // The same again is another mail: it has no memory.
-    dialogue.begin().await;
-    dialogue
+    // The same mail again is stored again.
+    session.begin().await;
+    session
         .expect(&[("again\r\n.", "250"), ("QUIT", "221")])
         .await;
-    assert_eq!(dialogue.answer().await, "", "it has hung up");
+    assert_eq!(
+        session.reply_code().await,
+        "",
+        "the server closed the connection"
+    );
     assert_eq!(sink.texts().len(), 2);
 }
 
 #[tokio::test]
-async fn commands_are_taken_in_their_order_only() {
+async fn commands_out_of_order_are_rejected() {
     let sink = Sink::start().await;
-    let mut dialogue = sink.connect().await;
-    dialogue
+    let mut session = sink.connect().await;
+    session
         .expect(&[
             ("helo me", "250"),
             ("RCPT TO:<c@d.example>", "503"),
             ("DATA", "503"),
-            ("MAIL FROM: nobody", "501"),
+            ("MAIL FROM: invalid", "501"),
             ("mail from:<>", "250"),
             ("MAIL FROM:<a@b.example>", "503"),
             ("DATA", "503"),
@@ -121,39 +125,39 @@ async fn commands_are_taken_in_their_order_only() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused_and_the_dialogue_goes_on() {
+async fn mail_that_is_too_large_does_not_end_the_session() {
     let sink = Sink::start().await;
-    let mut dialogue = sink.connect().await;
-    dialogue.begin().await;
+    let mut session = sink.connect().await;
+    session.begin().await;
     let huge = "x\r\n".repeat(400_000);
-    dialogue.expect(&[(&format!("{huge}."), "552")]).await;
-    dialogue.begin().await;
-    dialogue.expect(&[("small\r\n.", "250")]).await;
+    session.expect(&[(&format!("{huge}."), "552")]).await;
+    session.begin().await;
+    session.expect(&[("small\r\n.", "250")]).await;
     assert_eq!(sink.texts().len(), 1);
 }
 
 #[tokio::test]
-async fn it_misbehaves_as_told_and_then_no_more() {
+async fn fault_happens_once_if_set_once() {
     let sink = Sink::start().await;
-    let told = |action| {
+    let set_fault = |action| {
         let behaviour = Behaviour { action, times: 1 };
         behaviour::set(sink.mails.path(), behaviour).unwrap();
     };
-    told(Action::LoseAnswer);
-    let mut dialogue = sink.connect().await;
-    dialogue.begin().await;
-    dialogue.expect(&[("kept\r\n.", "")]).await;
+    set_fault(Action::LoseReply);
+    let mut session = sink.connect().await;
+    session.begin().await;
+    session.expect(&[("stored\r\n.", "")]).await;
     assert_eq!(sink.texts().len(), 1);
 
-    told(Action::RefuseContent(451));
-    let mut dialogue = sink.connect().await;
-    dialogue.begin().await;
-    dialogue.expect(&[("not kept\r\n.", "451")]).await;
-    dialogue.begin().await;
-    dialogue.expect(&[("kept\r\n.", "250")]).await;
+    set_fault(Action::RejectContent(451));
+    let mut session = sink.connect().await;
+    session.begin().await;
+    session.expect(&[("not stored\r\n.", "451")]).await;
+    session.begin().await;
+    session.expect(&[("stored\r\n.", "250")]).await;
     assert_eq!(sink.texts().len(), 2);
 
-    told(Action::BreakOff);
-    dialogue.expect(&[("MAIL FROM:<a@b.example>", "")]).await;
+    set_fault(Action::Disconnect);
+    session.expect(&[("MAIL FROM:<a@b.example>", "")]).await;
     assert_eq!(sink.texts().len(), 2);
 }

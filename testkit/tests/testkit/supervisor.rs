@@ -26,7 +26,7 @@ impl Fixture {
         self.scratch.path().join("log")
     }
 
-    /// Starts a shell that appends a line to the log, then does as `script` says.
+    /// Starts a shell that appends a line to the log, then runs `script`.
     fn start(&self, script: &str, first_env: &[(String, String)]) {
         let script = format!("echo started $MOOD; {script}");
         let spec = Spec::new("sh", self.log()).args(["-c", script.as_str()]);
@@ -40,7 +40,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn what_dies_is_started_again_without_the_first_incarnation_s_environment() {
+async fn restart_does_not_get_the_first_environment() {
     let it = Fixture::new(true);
     let crash_once = "if [ -n \"$MOOD\" ]; then exit 9; fi; exec sleep 600";
     it.start(crash_once, &[("MOOD".into(), "bad".into())]);
@@ -51,10 +51,13 @@ async fn what_dies_is_started_again_without_the_first_incarnation_s_environment(
 }
 
 #[tokio::test]
-async fn a_death_before_the_call_is_not_missed_and_not_told_twice() {
+async fn exit_before_the_call_is_returned_once() {
     let it = Fixture::new(false);
     it.start("exit 4", &[]);
-    eventually("it is dead", async || it.supervisor.exits("it").len() == 1).await;
+    eventually("the process has ended", async || {
+        it.supervisor.exits("it").len() == 1
+    })
+    .await;
     let exit = it.supervisor.wait_exit("it", WAIT_MAX).await.unwrap();
     assert_eq!(exit.code(), Some(4));
     let again = it
@@ -64,24 +67,24 @@ async fn a_death_before_the_call_is_not_missed_and_not_told_twice() {
 }
 
 #[tokio::test]
-async fn a_killed_process_is_gone_on_return_and_comes_back() {
+async fn killed_process_has_ended_and_is_restarted() {
     let it = Fixture::new(true);
     it.start("exec sleep 600", &[]);
     let first = it.supervisor.pid("it").unwrap();
     it.supervisor.kill("it").await.unwrap();
     assert!(!is_alive(first));
-    eventually("another one runs", async || {
+    eventually("a new process runs", async || {
         it.supervisor.pid("it").is_some_and(|pid| pid != first)
     })
     .await;
-    let told = it
+    let exit = it
         .supervisor
         .wait_exit("it", std::time::Duration::from_millis(50));
-    assert!(told.await.is_err(), "who killed it knows already");
+    assert!(exit.await.is_err(), "an exit by kill is not returned");
 }
 
 #[tokio::test]
-async fn a_stopped_process_stays_down_until_it_is_started_again() {
+async fn stopped_process_stays_down_until_started() {
     let it = Fixture::new(true);
     it.start("exec sleep 600", &[]);
     it.log_is("started\n").await;
@@ -90,13 +93,16 @@ async fn a_stopped_process_stays_down_until_it_is_started_again() {
     assert!(it.supervisor.kill("it").await.is_err());
     it.supervisor.stop("it").await.unwrap();
     it.supervisor.start_again("it").unwrap();
-    assert!(it.supervisor.start_again("it").is_err(), "it runs already");
+    assert!(
+        it.supervisor.start_again("it").is_err(),
+        "it is already running"
+    );
     it.log_is("started\nstarted\n").await;
     assert_eq!(it.supervisor.restarts("it"), 0);
 }
 
 #[tokio::test]
-async fn without_restart_the_dead_stay_dead() {
+async fn without_restart_a_process_stays_down() {
     let it = Fixture::new(false);
     it.start("exit 1", &[]);
     it.supervisor.wait_exit("it", WAIT_MAX).await.unwrap();
@@ -105,7 +111,7 @@ async fn without_restart_the_dead_stay_dead() {
 }
 
 #[tokio::test]
-async fn a_dropped_supervisor_leaves_no_process() {
+async fn dropped_supervisor_leaves_no_process() {
     let it = Fixture::new(true);
     it.start("exec sleep 600", &[]);
     let pid = it.supervisor.pid("it").unwrap();

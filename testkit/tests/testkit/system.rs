@@ -1,4 +1,4 @@
-//! Systems of the real services; `cargo build --bins` first, or run the tests of the workspace.
+//! Systems of the real services. Run `cargo build --workspace --bins` first.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use testkit::process::is_alive;
 use crate::WAIT_MAX;
 
 #[tokio::test]
-async fn a_system_starts_heals_and_stops_without_a_trace() {
+async fn system_starts_recovers_and_stops_cleanly() {
     let mut options = SystemOptions::for_test();
     options.replicas.payment = 2;
     let system = System::start(options).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_system_starts_heals_and_stops_without_a_trace() {
 }
 
 #[tokio::test]
-async fn a_prefixed_system_on_an_existing_server_takes_its_databases_along() {
+async fn system_on_an_existing_server_drops_its_databases() {
     let logs = Scratch::new().unwrap();
     let supervisor = Supervisor::new(true, true);
     let cluster = Cluster::start(&supervisor, logs.path(), None)

@@ -1,14 +1,14 @@
-//! The drive against stubs.
+//! Drives against stubs of the order service.
 
 use super::*;
 use testkit::order_stub::{self as stub, Flaw};
 
 const ORDERS: u64 = 60;
 
-async fn drive_stub(flaw: Flaw, pace: Pace, mix: Mix) -> Driven {
+async fn drive_stub(flaw: Flaw, arrivals: Arrivals, mix: Mix) -> DriveResult {
     let plan = Plan {
-        pace,
-        until: Until::Accepted(ORDERS),
+        arrivals,
+        stop_after: StopAfter::Accepted(ORDERS),
         mix,
     };
     run(plan, vec![stub::start(flaw).await], Arc::default())
@@ -25,9 +25,11 @@ fn mix(retry_share: f64, duplicate_share: f64, hangup_share: f64) -> Mix {
 }
 
 #[tokio::test]
-async fn every_kind_of_customer_ends_with_one_accepted_order() {
-    let pace = Pace::Closed { clients: 4 };
-    let tally = drive_stub(Flaw::None, pace, mix(0.3, 0.3, 0.2)).await.tally;
+async fn every_kind_of_customer_gets_one_accepted_order() {
+    let arrivals = Arrivals::ClosedLoop { clients: 4 };
+    let tally = drive_stub(Flaw::None, arrivals, mix(0.3, 0.3, 0.2))
+        .await
+        .tally;
     let ids: std::collections::HashSet<_> = tally.orders.iter().map(|order| order.id).collect();
     assert_eq!(ids.len(), tally.orders.len());
     assert_eq!(tally.counts.sent, tally.orders.len() as u64);
@@ -36,14 +38,14 @@ async fn every_kind_of_customer_ends_with_one_accepted_order() {
 }
 
 #[tokio::test]
-async fn a_service_that_does_not_replay_contradicts_itself() {
-    let pace = Pace::Closed { clients: 2 };
-    let retried = drive_stub(Flaw::NeverReplays, pace, mix(1.0, 0.0, 0.0))
+async fn missing_replays_count_as_contradictions() {
+    let arrivals = Arrivals::ClosedLoop { clients: 2 };
+    let retried = drive_stub(Flaw::NeverReplays, arrivals, mix(1.0, 0.0, 0.0))
         .await
         .tally
         .counts;
     assert_eq!(retried.contradicted, retried.retried);
-    let duplicated = drive_stub(Flaw::NeverReplays, pace, mix(0.0, 1.0, 0.0))
+    let duplicated = drive_stub(Flaw::NeverReplays, arrivals, mix(0.0, 1.0, 0.0))
         .await
         .tally
         .counts;
@@ -52,18 +54,18 @@ async fn a_service_that_does_not_replay_contradicts_itself() {
 }
 
 #[tokio::test]
-async fn the_open_loop_keeps_its_schedule() {
-    let driven = drive_stub(
+async fn open_loop_keeps_its_schedule() {
+    let result = drive_stub(
         Flaw::None,
-        Pace::Open { rate_per_s: 200.0 },
+        Arrivals::OpenLoop { rate_per_s: 200.0 },
         mix(0.0, 0.0, 0.0),
     )
     .await;
-    // 60 orders at 200 per second are due over 295 ms; the first beyond them ends the drive.
+    // 60 orders at 200 per second are due within 295 ms; the next one ends the drive.
     assert!(
-        driven.window >= Duration::from_millis(290),
+        result.window >= Duration::from_millis(290),
         "{:?}",
-        driven.window
+        result.window
     );
-    assert_eq!(driven.tally.counts.sent, driven.tally.orders.len() as u64);
+    assert_eq!(result.tally.counts.sent, result.tally.orders.len() as u64);
 }

@@ -1,18 +1,18 @@
-//! The intake statement as a pgbench script: each array parameter becomes an expression that gives
-//! one order's worth of it.
+//! Turns the order service's intake statement into a pgbench script: each array parameter becomes an
+//! expression with the values of one order.
 
 use anyhow::{Context, ensure};
 
 const INTAKE_SQL: &str = include_str!("../../../../services/order/queries/place_orders.sql");
-/// A number per order from which all that must be unique, or equal in two places, is derived.
+/// A random number per order. All values that must be unique, or equal in two places, follow from it.
 const PRELUDE: &str = "\\set n random(1, 9223372036854775807)\n";
-/// Time first, then chance, as the service's own UUIDv7: new rows land at the end of the index.
+/// Time first, then random bits, like the service's UUIDv7: new rows go to the end of the index.
 const ORDER_ID: &str = "array[(lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0') \
     || substr(md5(:n::text), 13))::uuid]";
 const HASH: &str = "array[sha256('x')]";
 
-/// One element each, in the order of the statement, and as large as what the service sends.
-/// A colon in text has a space after it: pgbench would take `:name` for a variable.
+/// One expression per parameter, in the statement's order, as large as the service's values.
+/// A colon in text has a space after it: pgbench reads `:name` as a variable.
 const PARAMETERS: [&str; 26] = [
     ORDER_ID,
     "array['acme']",                      // principal id
@@ -28,7 +28,7 @@ const PARAMETERS: [&str; 26] = [
     HASH,                                 // content hash
     "array[gen_random_uuid()::text]",     // correlation id
     "array['[[\"content-type\", \"application/json\"], [\"location\", \"/orders/0194d2b5-6c1e-7c3a-9d2f-3b1a5e8f7c60\"]]']",
-    "array[convert_to(rpad('{', 250, 'x'), 'UTF8')]", // answer body
+    "array[convert_to(rpad('{', 250, 'x'), 'UTF8')]", // response body
     "array[gen_random_uuid()]",                       // event id
     "array[rpad('{', 600, 'x')]",                     // event payload
     "array['00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01']", // traceparent
@@ -39,7 +39,7 @@ const PARAMETERS: [&str; 26] = [
     "array['SKU-99']", // sku
     "array[2]",        // quantity
     "array[2500]",     // unit price
-    "2",               // format of the answer
+    "2",               // format of the response
 ];
 
 /// The script for one order per transaction.
@@ -47,7 +47,7 @@ pub(super) fn intake() -> anyhow::Result<String> {
     Ok(format!("{PRELUDE}{}", script_of(INTAKE_SQL, &PARAMETERS)?))
 }
 
-/// Puts an expression in the place of each `$n`, and comments away: a `$1` in a comment is no parameter.
+/// Replaces each `$n` by its expression and removes comments: a `$1` in a comment is no parameter.
 fn script_of(sql: &str, parameters: &[&str]) -> anyhow::Result<String> {
     let statement = sql
         .lines()
@@ -61,12 +61,12 @@ fn script_of(sql: &str, parameters: &[&str]) -> anyhow::Result<String> {
         let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let number: usize = after[..digits]
             .parse()
-            .context("a `$` in the intake SQL is no parameter")?;
+            .context("a `$` in the intake SQL is not a parameter")?;
         let index = number
             .checked_sub(1)
             .filter(|index| *index < parameters.len());
         let index = index.with_context(|| {
-            format!("the intake SQL has a parameter ${number} that is not known here")
+            format!("the intake SQL has a parameter ${number} without an expression: add it to PARAMETERS")
         })?;
         script.push_str(before);
         script.push_str(parameters[index]);
@@ -76,7 +76,7 @@ fn script_of(sql: &str, parameters: &[&str]) -> anyhow::Result<String> {
     script.push_str(rest);
     ensure!(
         used.iter().all(|used| *used),
-        "the intake SQL no longer has all the parameters known here"
+        "the intake SQL has fewer parameters than PARAMETERS: remove the others"
     );
     Ok(format!("{};\n", script.trim().trim_end_matches(';')))
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_parameter_is_replaced_wherever_it_stands_and_longer_numbers_are_not_confused() {
+    fn every_occurrence_of_a_parameter_is_replaced() {
         let names: Vec<String> = (1..=11).map(|number| format!("<{number}>")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let sql = "-- $1: ids\nselect $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $1 -- $12\n";
@@ -98,16 +98,16 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_too_many_or_too_few_is_an_error() {
+    fn missing_or_extra_parameter_is_an_error() {
         assert!(script_of("select $1, $2", &["a"]).is_err());
         assert!(script_of("select $1", &["a", "b"]).is_err());
     }
 
     #[test]
-    fn the_intake_statement_of_the_order_service_becomes_a_script() {
+    fn intake_statement_becomes_a_script() {
         let script = intake().unwrap();
         assert!(!script.contains('$') && script.ends_with(";\n"), "{script}");
-        // pgbench takes a colon before a letter for a variable; the only one there is, is `n`.
+        // pgbench reads a colon before a letter as a variable; `n` is the only one.
         let script = script.replace(":n::", "");
         let bytes = script.as_bytes();
         let variable = bytes

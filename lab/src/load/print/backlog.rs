@@ -1,13 +1,13 @@
-//! The backlog over time, in one line: flat is well, growing means that more comes in than ships.
+//! The backlog over time, in one line. A growing backlog means that more orders come in than ship.
 
 use std::fmt::Write;
 
-use crate::load::watch::Sample;
+use crate::load::sampler::Sample;
 
-/// A few moments of the drive are enough to see whether it is flat or growing.
+/// Four points of the drive are enough to see whether the backlog grows.
 pub(super) fn write(out: &mut String, samples: &[Sample]) -> std::fmt::Result {
     let accepted_all = samples.last().map_or(0, |sample| sample.accepted);
-    // What comes after the last acceptance is draining, and always falls.
+    // After the last acceptance the backlog only falls, so it is left out.
     let driven = samples
         .partition_point(|sample| sample.accepted < accepted_all)
         .max(1);
@@ -17,7 +17,7 @@ pub(super) fn write(out: &mut String, samples: &[Sample]) -> std::fmt::Result {
         (driven * 3 / 4, "75 %"),
         (driven - 1, "end"),
     ];
-    write!(out, "  on their way (accepted − shipped):")?;
+    write!(out, "  not yet shipped (accepted − shipped):")?;
     for (index, name) in points {
         if let Some(sample) = samples.get(index) {
             write!(out, "  {name} {}", sample.backlog())?;
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_backlog_line_looks_at_the_drive_and_not_at_the_drain() {
+    fn backlog_line_covers_the_drive_only() {
         let sample = |accepted, shipped| Sample {
             at_s: 0.0,
             accepted,

@@ -211,7 +211,7 @@ async fn a_commit_whose_answer_was_lost_is_found_by_the_retry() {
     let service = Service::start_on(&wire.url, |_| ()).await;
     let id = service.order_in("placed").await;
     let _held = service.hold_maintenance().await;
-    wire.lose_commit(Loss::Answer);
+    wire.lose_commit(Loss::Response);
     let lost = service.delete(id).await;
     assert!(wire.has_lost());
     lost.expect_problem(503, "temporarily_unavailable");

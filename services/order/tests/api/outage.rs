@@ -34,8 +34,8 @@ fn rows() -> Vec<Row> {
 async fn the_table_has_a_row_for_every_endpoint_and_no_other() {
     let service = Service::start().await;
     let document = service.get("/openapi.json").await.expect(200).json();
-    let mut endpoints = table::described(&document).unwrap();
-    endpoints.extend(table::of_every_service());
+    let mut endpoints = table::openapi_endpoints(&document).unwrap();
+    endpoints.extend(table::common_endpoints());
     assert!(endpoints.len() >= 11, "{endpoints:?}");
     let rows: BTreeSet<String> = rows().iter().map(|row| row.endpoint.to_owned()).collect();
     assert_eq!(rows, endpoints);
@@ -43,7 +43,7 @@ async fn the_table_has_a_row_for_every_endpoint_and_no_other() {
 
 #[tokio::test]
 async fn while_the_store_refuses_connections_every_row_holds() {
-    every_row_holds(Outage::Refused).await;
+    every_row_holds(Outage::Closed).await;
 }
 
 #[tokio::test]
@@ -69,7 +69,17 @@ async fn every_row_holds(outage: Outage) {
 
     store.begin(outage).await.unwrap();
     let answers = join_all(calls.iter().map(|(_, call)| call.answer())).await;
-    for ((Row { endpoint, away }, _), answer) in calls.iter().zip(answers) {
+    for (
+        (
+            Row {
+                endpoint,
+                status_without_store: away,
+            },
+            _,
+        ),
+        answer,
+    ) in calls.iter().zip(answers)
+    {
         assert_eq!(answer.status, *away, "{outage:?}: {endpoint}: {answer:?}");
         expect_away(&answer, *away);
     }
@@ -166,7 +176,12 @@ async fn a_service_that_never_had_a_store_fails_soon_is_alive_and_not_ready() {
     let service = Service::start_on(NO_DATABASE, |_| ()).await;
     let id = Uuid::new_v4();
     let calls = rows().into_iter();
-    let calls = calls.map(|row| (row.away, call(&service, row.endpoint, id, id)));
+    let calls = calls.map(|row| {
+        (
+            row.status_without_store,
+            call(&service, row.endpoint, id, id),
+        )
+    });
     join_all(calls.map(async |(away, call)| expect_away(&call.answer().await, away))).await;
 }
 
@@ -182,7 +197,9 @@ async fn while_all_connections_wait_for_a_lock_every_request_fails_soon_and_noth
     let mut held = outside.begin().await.unwrap();
     let lock = "lock table orders, idempotency_keys in access exclusive mode";
     sqlx::raw_sql(lock).execute(&mut *held).await.unwrap();
-    let rows = rows().into_iter().filter(|row| row.away == 503);
+    let rows = rows()
+        .into_iter()
+        .filter(|row| row.status_without_store == 503);
     let rows = rows.filter(|row| row.endpoint != "GET /readyz");
     let calls: Vec<Call> = rows
         .cycle()

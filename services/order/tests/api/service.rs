@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgPool, Postgres};
-use testkit::outages::FarStore;
+use testkit::outages::StoreBehindProxy;
 use testkit::postgres::database;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
@@ -75,8 +75,11 @@ impl Service {
     }
 
     /// A service that reaches its store by the wire; the test itself goes around it.
-    pub(crate) async fn start_far_from(store: &FarStore, change: impl FnOnce(&mut Config)) -> Self {
-        let mut service = Self::start_on(&store.wire.url, change).await;
+    pub(crate) async fn start_far_from(
+        store: &StoreBehindProxy,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
+        let mut service = Self::start_on(&store.proxy.url, change).await;
         service.pool = pool(&store.database_url);
         service
     }
@@ -210,8 +213,8 @@ pub(crate) async fn migrated() -> String {
 }
 
 /// The same at the end of a wire.
-pub(crate) async fn far_store() -> FarStore {
-    FarStore::before(migrated().await).await.unwrap()
+pub(crate) async fn far_store() -> StoreBehindProxy {
+    StoreBehindProxy::start(migrated().await).await.unwrap()
 }
 
 pub(crate) fn pool(database_url: &str) -> PgPool {

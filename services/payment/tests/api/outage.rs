@@ -13,7 +13,7 @@ use reqwest::Method;
 use service_kit::database::STORE_TIMEOUT;
 use sqlx::Connection as _;
 use testkit::outages::table::{self, Row};
-use testkit::outages::{FarStore, Outage};
+use testkit::outages::{Outage, StoreBehindProxy};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
@@ -47,15 +47,15 @@ async fn the_table_has_a_row_for_every_endpoint_and_no_other() {
     let harness = Harness::create().await;
     let front = Front::open(&harness, Duration::ZERO).await;
     let document = front.caller.get("/openapi.json").await.expect(200).json();
-    let mut endpoints = table::described(&document).unwrap();
-    endpoints.extend(table::of_every_service());
+    let mut endpoints = table::openapi_endpoints(&document).unwrap();
+    endpoints.extend(table::common_endpoints());
     // The operator's routes are in no document.
     for source in [
         include_str!("../../src/routes.rs"),
         include_str!("../../../../shared/inbox/src/routes.rs"),
         include_str!("../../../../shared/outbox/src/routes.rs"),
     ] {
-        endpoints.extend(table::routed(source));
+        endpoints.extend(table::routes_in_source(source));
     }
     assert!(endpoints.len() >= 16, "{endpoints:?}");
     let rows: BTreeSet<String> = rows().iter().map(|row| row.endpoint.to_owned()).collect();
@@ -64,7 +64,7 @@ async fn the_table_has_a_row_for_every_endpoint_and_no_other() {
 
 #[tokio::test]
 async fn while_the_store_refuses_connections_every_row_holds() {
-    every_row_holds(Outage::Refused).await;
+    every_row_holds(Outage::Closed).await;
 }
 
 #[tokio::test]
@@ -87,7 +87,17 @@ async fn every_row_holds(outage: Outage) {
 
     store.begin(outage).await.unwrap();
     let answers = join_all(calls.iter().map(|(_, call)| call.answer())).await;
-    for ((Row { endpoint, away }, _), answer) in calls.iter().zip(answers) {
+    for (
+        (
+            Row {
+                endpoint,
+                status_without_store: away,
+            },
+            _,
+        ),
+        answer,
+    ) in calls.iter().zip(answers)
+    {
         assert_eq!(answer.status, *away, "{outage:?}: {endpoint}: {answer:?}");
         expect_away(&answer, *away);
     }
@@ -122,7 +132,12 @@ async fn a_service_that_never_had_a_store_fails_soon_is_alive_and_not_ready() {
     captures(&harness.psp).await;
     let (caller, _stop) = start_on(&harness, NO_DATABASE).await;
     let calls = rows().into_iter();
-    let calls = calls.map(|row| (row.away, Call::of(&caller, row.endpoint, Subjects::none())));
+    let calls = calls.map(|row| {
+        (
+            row.status_without_store,
+            Call::of(&caller, row.endpoint, Subjects::none()),
+        )
+    });
     join_all(calls.map(async |(away, call)| expect_away(&call.answer().await, away))).await;
     assert!(asked(&harness.psp, "POST", "/v1/charges").await.is_empty());
 }
@@ -139,7 +154,7 @@ fn expect_away(answer: &Answer, status: u16) {
 /// A whole service at the end of a wire, with something for every row to be about.
 struct Scene {
     harness: Harness,
-    store: FarStore,
+    store: StoreBehindProxy,
     caller: Caller,
     subjects: Subjects,
     _stop: DropGuard,
@@ -159,8 +174,8 @@ impl Scene {
         let harness = Harness::create().await;
         captures(&harness.psp).await;
         books_hold(&harness, Vec::new()).await;
-        let store = FarStore::before(harness.url.clone()).await.unwrap();
-        let (caller, stop) = start_on(&harness, &store.wire.url).await;
+        let store = StoreBehindProxy::start(harness.url.clone()).await.unwrap();
+        let (caller, stop) = start_on(&harness, &store.proxy.url).await;
         let payment = caller.post("k-0", &charge()).await.expect(201).payment_id();
         let subjects = Subjects {
             payment,
@@ -205,7 +220,7 @@ impl Scene {
         };
         let hold = async {
             let started = Instant::now();
-            let waiting = async || self.store.sessions_at_locks().await.unwrap();
+            let waiting = async || self.store.sessions_waiting_for_locks().await.unwrap();
             while waiting().await < i64::from(CONNECTIONS_MAX) {
                 assert!(started.elapsed() < RECOVERY_MAX, "connections are lost");
                 tokio::time::sleep(POLL).await;

@@ -43,7 +43,7 @@ async fn expired_lease_is_taken_over() {
 async fn stale_result_changes_nothing() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
-    harness.misbehave(Action::RefuseContent(451), 1);
+    harness.misbehave(Action::RejectContent(451), 1);
     let zombie = harness.stepper(LONG).send().await;
     harness.pass_time().await;
     let successor = harness.stepper(LONG).send().await;

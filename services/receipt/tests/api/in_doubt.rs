@@ -6,7 +6,7 @@ use crate::harness::Harness;
 
 #[tokio::test]
 async fn mail_with_a_lost_response_is_sent_once_more_unchanged() {
-    for action in [Action::LoseAnswer, Action::Hang] {
+    for action in [Action::LoseReply, Action::Hang] {
         let harness = Harness::create().await;
         harness.misbehave(action, 1);
         let order = harness.log_new().await;
@@ -27,7 +27,7 @@ async fn mail_with_a_lost_response_is_sent_once_more_unchanged() {
 #[tokio::test]
 async fn mail_with_two_lost_responses_is_left_to_an_operator() {
     let harness = Harness::create().await;
-    harness.misbehave(Action::LoseAnswer, 10);
+    harness.misbehave(Action::LoseReply, 10);
     let order = harness.log_new().await;
     for _ in 0..5 {
         harness.try_once().await;
@@ -44,11 +44,11 @@ async fn temporary_failures_do_not_count_as_tries_in_doubt() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
     for (action, state) in [
-        (Action::RefuseContent(451), ("pending", 1, 0)),
-        (Action::LoseAnswer, ("pending", 2, 1)),
-        (Action::RefuseContent(421), ("pending", 3, 1)),
-        (Action::BreakOff, ("pending", 4, 1)),
-        (Action::LoseAnswer, ("unknown", 5, 2)),
+        (Action::RejectContent(451), ("pending", 1, 0)),
+        (Action::LoseReply, ("pending", 2, 1)),
+        (Action::RejectContent(421), ("pending", 3, 1)),
+        (Action::Disconnect, ("pending", 4, 1)),
+        (Action::LoseReply, ("unknown", 5, 2)),
     ] {
         harness.misbehave(action, 1);
         harness.pass_time().await;
@@ -62,9 +62,9 @@ async fn temporary_failures_do_not_count_as_tries_in_doubt() {
 async fn permanent_failure_after_a_try_in_doubt_is_unknown() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
-    harness.misbehave(Action::LoseAnswer, 1);
+    harness.misbehave(Action::LoseReply, 1);
     harness.try_once().await;
-    harness.misbehave(Action::RefuseContent(550), 1);
+    harness.misbehave(Action::RejectContent(550), 1);
     harness.pass_time().await;
     harness.try_once().await;
     assert_eq!(harness.row(order).await.state(), ("unknown", 2, 1));

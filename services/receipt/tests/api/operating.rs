@@ -65,7 +65,7 @@ async fn no_transaction_is_open_during_a_dialogue() {
 #[tokio::test]
 async fn operator_can_read_the_state_of_a_receipt() {
     let harness = Harness::create().await;
-    harness.misbehave(Action::RefuseContent(550), 1);
+    harness.misbehave(Action::RejectContent(550), 1);
     let order = harness.log_new().await;
     let running = start(&harness, &[]).await;
     let url = |id: &str| format!("http://127.0.0.1:{}/admin/receipts/{id}", running.port);

@@ -33,7 +33,7 @@ async fn not_sent_at_first(action: Action) -> Row {
 
 #[tokio::test]
 async fn temporary_failure_is_retried() {
-    for action in [Action::RefuseContent(451), Action::RefuseRecipient(450)] {
+    for action in [Action::RejectContent(451), Action::RejectRecipient(450)] {
         let between = not_sent_at_first(action).await;
         let error = between.last_error.unwrap();
         assert!(error.starts_with("45"), "{error}");
@@ -43,7 +43,7 @@ async fn temporary_failure_is_retried() {
 
 #[tokio::test]
 async fn connection_lost_before_the_content_is_retried() {
-    not_sent_at_first(Action::BreakOff).await;
+    not_sent_at_first(Action::Disconnect).await;
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn required_encryption_is_never_skipped() {
 
 #[tokio::test]
 async fn permanent_failure_is_not_retried() {
-    for action in [Action::RefuseContent(554), Action::RefuseRecipient(550)] {
+    for action in [Action::RejectContent(554), Action::RejectRecipient(550)] {
         let harness = Harness::create().await;
         harness.misbehave(action, 1);
         let order = harness.log_new().await;
@@ -98,7 +98,7 @@ async fn permanent_failure_is_not_retried() {
 async fn outcomes_of_one_batch_are_independent() {
     let harness = Harness::create().await;
     let orders: Vec<Uuid> = [harness.log_new().await, harness.log_new().await].into();
-    harness.misbehave(Action::RefuseContent(550), 1);
+    harness.misbehave(Action::RejectContent(550), 1);
     assert_eq!(harness.try_once().await, 2);
     let mut statuses = Vec::new();
     for order in orders {

@@ -17,7 +17,7 @@ async fn a_commit_whose_answer_is_lost_is_found_by_the_retry() {
     let pool = PgPoolOptions::new().max_connections(2);
     let pool = pool.connect(&wire.url).await.unwrap();
     let front = Front::open_over(&harness, pool, NO_WAIT, POLL_DEFAULT).await;
-    wire.lose_commit(Loss::Answer);
+    wire.lose_commit(Loss::Response);
     let lost = front.caller.post("k-1", &charge()).await;
     lost.expect_problem(503, "temporarily_unavailable");
     assert!(wire.has_lost());

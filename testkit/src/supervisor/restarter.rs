@@ -1,4 +1,4 @@
-//! The task beside each process: notes its death and starts the next incarnation.
+//! The task that watches one process, records its exit and restarts it.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -9,22 +9,22 @@ use super::STOP_GRACE;
 use super::registry::{Registry, find};
 use crate::process::Process;
 
-/// The wait before a restart; doubles while the process keeps dying young.
+/// The wait before a restart. It doubles while the process keeps dying early.
 const RESTART_DELAY_MIN: Duration = Duration::from_millis(100);
 const RESTART_DELAY_MAX: Duration = Duration::from_secs(5);
-/// A process that lived this long did not die young.
-const STEADY_LIFE: Duration = Duration::from_secs(10);
+/// A process that ran this long did not die early.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// Keeps one name running until it is no longer wanted.
-pub(super) async fn keep(registry: Arc<Registry>, name: String, mut process: Arc<Process>) {
+/// Restarts one process until it is stopped.
+pub(super) async fn keep_running(registry: Arc<Registry>, name: String, mut process: Arc<Process>) {
     let mut delay = RESTART_DELAY_MIN;
     loop {
         let started = Instant::now();
         let status = process.exited().await;
-        if !note_exit(&registry, &name, status) {
+        if !record_exit(&registry, &name, status) {
             return;
         }
-        if started.elapsed() >= STEADY_LIFE {
+        if started.elapsed() >= STABLE_AFTER {
             delay = RESTART_DELAY_MIN;
         }
         process = loop {
@@ -33,33 +33,36 @@ pub(super) async fn keep(registry: Arc<Registry>, name: String, mut process: Arc
             match respawn(&registry, &name) {
                 Ok(Some(process)) => break process,
                 Ok(None) => return,
-                Err(error) => tell(&registry, &format!("{name} cannot be restarted: {error:#}")),
+                Err(error) => print(
+                    &registry,
+                    &format!("{name} could not be restarted: {error:#}"),
+                ),
             }
         };
-        tell(
+        print(
             &registry,
             &format!("{name} died ({}), restarted", describe(status)),
         );
     }
 }
 
-/// Stops a process in good order, or takes back the wish to restart it.
+/// Stops a process gracefully, or cancels its pending restart.
 pub(super) async fn stop(registry: &Registry, name: &str) -> anyhow::Result<()> {
     let (process, exits) = {
         let mut entries = registry.entries();
         let entry = find(&mut entries, name)?;
-        entry.wanted = false;
+        entry.should_run = false;
         (entry.process.clone(), entry.exits.len())
     };
     let Some(process) = process else {
         return Ok(());
     };
     process.stop(STOP_GRACE).await;
-    registry.settle(name, exits).await
+    registry.wait_recorded(name, exits).await
 }
 
-/// Puts a death on record; says whether to start again.
-fn note_exit(registry: &Registry, name: &str, status: ExitStatus) -> bool {
+/// Records an exit and returns whether to restart.
+fn record_exit(registry: &Registry, name: &str, status: ExitStatus) -> bool {
     let again = {
         let mut entries = registry.entries();
         let Some(entry) = entries.get_mut(name) else {
@@ -67,18 +70,18 @@ fn note_exit(registry: &Registry, name: &str, status: ExitStatus) -> bool {
         };
         entry.process = None;
         entry.exits.push(status);
-        entry.wanted && registry.restart && entry.spec.restartable
+        entry.should_run && registry.restart && entry.spec.restartable
     };
     registry.changed();
     again
 }
 
-/// The next incarnation; none if it was stopped, or started by hand, in the meantime.
+/// Starts the process again, unless it was stopped or started by a caller in between.
 fn respawn(registry: &Registry, name: &str) -> anyhow::Result<Option<Arc<Process>>> {
     let process = {
         let mut entries = registry.entries();
         match entries.get_mut(name) {
-            Some(entry) if entry.wanted && entry.process.is_none() => {
+            Some(entry) if entry.should_run && entry.process.is_none() => {
                 let process = entry.spawn()?;
                 entry.restarts += 1;
                 process
@@ -90,7 +93,7 @@ fn respawn(registry: &Registry, name: &str) -> anyhow::Result<Option<Arc<Process
     Ok(Some(process))
 }
 
-fn tell(registry: &Registry, message: &str) {
+fn print(registry: &Registry, message: &str) {
     if !registry.quiet {
         eprintln!("! {message}");
     }
@@ -100,6 +103,6 @@ fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "for an unknown reason".to_owned(),
+        (None, None) => "unknown reason".to_owned(),
     }
 }

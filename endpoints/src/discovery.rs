@@ -1,17 +1,19 @@
-//! Where the parts of a running system are: all that another command needs to attach to it.
+//! Finding a running system: addresses of its services, databases and broker, as one JSON document.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 
 use crate::service::{PerService, Service};
 
 /// The file in the state directory that describes the running system.
 const FILE_NAME: &str = "system.json";
-/// The same description in the environment, where no `lab up` runs the system: in containers.
-const ENV: &str = "CHARGEONCE_SYSTEM";
+/// Holds the same document where `lab up` does not run the system, for example in containers.
+const SYSTEM_VAR: &str = "CHARGEONCE_SYSTEM";
+/// Overrides the default state directory.
+const STATE_DIR_VAR: &str = "CHARGEONCE_STATE_DIR";
 
 /// Addresses and process ids of a running system.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -27,39 +29,54 @@ pub struct Endpoints {
     /// Host and port of the mail sink.
     #[serde(default)]
     pub smtp: String,
-    /// Where the mails are that it took, as files (see `testkit::smtp_sink::mails`).
+    /// The directory in which the mail sink stores each mail as a file.
     #[serde(default)]
     pub mails_dir: PathBuf,
-    /// Put before the names of databases, topic and groups.
+    /// Prefix of the names of databases, topic and consumer groups.
     #[serde(default)]
     pub prefix: String,
-    /// Where the logs are.
+    /// The directory with the logs.
     #[serde(default)]
     pub state_dir: PathBuf,
-    /// Main process ids by name: the services, `smtp`, and `postgres` and `kafka` where
-    /// the lab runs them.
+    /// Main process ids by name: the services, `smtp`, and `postgres` and `kafka` if the lab runs
+    /// them.
     #[serde(default)]
     pub pids: BTreeMap<String, u32>,
-    /// The lab that runs the system.
+    /// The process id of the lab that runs the system.
     #[serde(default)]
     pub lab_pid: u32,
 }
 
 impl Endpoints {
-    /// Reads what a running `lab up` wrote into its state directory, or what the environment says
-    /// instead.
-    pub fn load(state_dir: &Path) -> anyhow::Result<Self> {
-        if let Some(text) = std::env::var(ENV).ok().filter(|text| !text.is_empty()) {
-            return serde_json::from_str(&text).with_context(|| format!("{ENV} is damaged"));
+    /// Finds the system to attach to. A state directory named by the caller comes first, then
+    /// `CHARGEONCE_SYSTEM`, then the default state directory.
+    pub fn find(state_dir: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(dir) = state_dir {
+            return Self::load(dir);
         }
+        let described = std::env::var(SYSTEM_VAR)
+            .ok()
+            .filter(|text| !text.is_empty());
+        match described {
+            Some(text) => serde_json::from_str(&text)
+                .with_context(|| format!("{SYSTEM_VAR} does not hold a system description")),
+            None => Self::load(&Self::default_state_dir()),
+        }
+    }
+
+    /// Reads the description that a running `lab up` keeps in its state directory.
+    pub fn load(state_dir: &Path) -> anyhow::Result<Self> {
         let path = state_dir.join(FILE_NAME);
-        let text = std::fs::read_to_string(&path).with_context(|| {
-            format!(
-                "no running system found ({} cannot be read): start one with `lab up`",
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            anyhow!(
+                "no running system found: {} cannot be read ({error}). Start a system with \
+                 `lab up`, name its state directory with --state-dir or {STATE_DIR_VAR}, or \
+                 describe a system in {SYSTEM_VAR}",
                 path.display()
             )
         })?;
-        serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))
+        serde_json::from_str(&text)
+            .with_context(|| format!("{} does not hold a system description", path.display()))
     }
 
     /// The directory used by `lab up` and by the commands that attach to it:
@@ -70,7 +87,7 @@ impl Endpoints {
                 .filter(|value| !value.is_empty())
                 .map(PathBuf::from)
         };
-        from("CHARGEONCE_STATE_DIR")
+        from(STATE_DIR_VAR)
             .or_else(|| from("XDG_STATE_HOME").map(|dir| dir.join("chargeonce")))
             .or_else(|| from("HOME").map(|dir| dir.join(".local/state/chargeonce")))
             .unwrap_or_else(|| std::env::temp_dir().join("chargeonce"))
@@ -91,7 +108,8 @@ impl Endpoints {
         format!("{}{service}", self.prefix)
     }
 
-    /// Replaces the description in the state directory; a reader never sees half of it.
+    /// Replaces the description in the state directory. The file is renamed into place, so a reader
+    /// never sees half of it.
     pub fn save(&self) -> anyhow::Result<()> {
         let path = self.state_dir.join(FILE_NAME);
         let draft = self.state_dir.join(format!("{FILE_NAME}.draft"));
@@ -100,9 +118,23 @@ impl Endpoints {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Takes the description away, so that nobody attaches to a system that is gone.
+    /// Removes the description, so that no command attaches to a system that has stopped.
     pub fn remove(state_dir: &Path) {
-        // A missing file is what we want, and nothing else could be done about it here.
+        // A missing file is fine, and other errors cannot be handled here.
         let _ = std::fs::remove_file(state_dir.join(FILE_NAME));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_system_error_says_what_to_do() {
+        let error = Endpoints::load(Path::new("/nonexistent")).unwrap_err();
+        let text = format!("{error:#}");
+        for remedy in ["lab up", "--state-dir", STATE_DIR_VAR, SYSTEM_VAR] {
+            assert!(text.contains(remedy), "{text}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! After the drive: waits until everything that was accepted has shipped, then reads the books.
+//! After the drive: waits until every accepted order has shipped, then counts its charges.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,88 +14,90 @@ use uuid::Uuid;
 use super::tally::{Accepted, histogram, record};
 use endpoints::provider;
 
-/// Orders whose state is asked for in one query.
-const BATCH_MAX: usize = 10_000;
+/// Orders per query.
+const ORDERS_PER_QUERY_MAX: usize = 10_000;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// A system that ships nothing for so long will not ship the rest.
+/// If nothing ships for so long, the rest will not ship either.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
-/// What became of the accepted orders.
-pub(super) struct Settled {
+/// When the accepted orders shipped.
+pub(super) struct ShippingResult {
     pub(super) shipped: u64,
-    /// From the due moment of the request to the transaction that made the order `shipped`.
+    /// From the due time of the request to the transaction that made the order `shipped`.
     pub(super) to_shipped: Histogram<u64>,
     pub(super) first_due_unix_us: i64,
     pub(super) first_shipped_unix_us: i64,
     pub(super) last_shipped_unix_us: i64,
-    pub(super) unshipped: Vec<Uuid>,
 }
 
 #[derive(Debug, Default, Clone, Serialize)]
-pub(super) struct Books {
+/// Charges of the accepted orders in the provider's counts.
+pub(super) struct LedgerCounts {
     pub(super) charged_once: u64,
     pub(super) not_charged: u64,
     pub(super) charged_more_than_once: u64,
-    /// Orders beyond those accepted, in the whole of the books.
+    /// References with more than one charge in the whole ledger, accepted or not.
     pub(super) any_reference_charged_twice: u64,
 }
 
-/// Bounded by progress: ends when all are shipped, or when nothing has moved for [`STALL_MAX`].
+/// Returns when all have shipped, or when nothing has shipped for [`STALL_MAX`].
 pub(super) async fn wait_until_shipped(
     orders: &PgPool,
     accepted: &[Accepted],
-) -> anyhow::Result<Settled> {
+) -> anyhow::Result<ShippingResult> {
     let mut due: HashMap<Uuid, i64> = accepted
         .iter()
         .map(|order| (order.id, order.due_unix_us))
         .collect();
-    let mut settled = Settled {
+    let mut result = ShippingResult {
         shipped: 0,
         to_shipped: histogram()?,
         first_due_unix_us: due.values().copied().min().unwrap_or_default(),
         first_shipped_unix_us: i64::MAX,
         last_shipped_unix_us: 0,
-        unshipped: Vec::new(),
     };
-    let mut moved_at = Instant::now();
+    let mut progress_at = Instant::now();
     loop {
         let open: Vec<Uuid> = due.keys().copied().collect();
-        let shipped_before = settled.shipped;
-        for batch in open.chunks(BATCH_MAX) {
+        let shipped_before = result.shipped;
+        for batch in open.chunks(ORDERS_PER_QUERY_MAX) {
             for (id, shipped_at) in shipped_of(orders, batch).await? {
                 if let Some(due_unix_us) = due.remove(&id) {
-                    settled.note(due_unix_us, shipped_at);
+                    result.add(due_unix_us, shipped_at);
                 }
             }
         }
-        if settled.shipped > shipped_before {
-            moved_at = Instant::now();
+        if result.shipped > shipped_before {
+            progress_at = Instant::now();
         }
-        if due.is_empty() || moved_at.elapsed() >= STALL_MAX {
-            settled.unshipped = due.into_keys().collect();
-            return Ok(settled);
+        if due.is_empty() || progress_at.elapsed() >= STALL_MAX {
+            return Ok(result);
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Counts the charges of every accepted order in the PSP's own database.
-pub(super) async fn read_books(psp: &PgPool, accepted: &[Accepted]) -> anyhow::Result<Books> {
+/// Counts the charges of every accepted order in the provider's own database.
+pub(super) async fn count_charges(
+    psp: &PgPool,
+    accepted: &[Accepted],
+) -> anyhow::Result<LedgerCounts> {
     let ids: Vec<Uuid> = accepted.iter().map(|order| order.id).collect();
-    let mut books = Books::default();
+    let mut counts = LedgerCounts::default();
     for count in provider::charges_per_order(psp, &ids).await?.into_values() {
         match count {
-            1 => books.charged_once += 1,
-            0 => books.not_charged += 1,
-            _ => books.charged_more_than_once += 1,
+            1 => counts.charged_once += 1,
+            0 => counts.not_charged += 1,
+            _ => counts.charged_more_than_once += 1,
         }
     }
-    books.any_reference_charged_twice = provider::references_charged_twice(psp).await?.len() as u64;
-    Ok(books)
+    counts.any_reference_charged_twice =
+        provider::references_charged_twice(psp).await?.len() as u64;
+    Ok(counts)
 }
 
-impl Settled {
-    fn note(&mut self, due_unix_us: i64, shipped_at: DateTime<Utc>) {
+impl ShippingResult {
+    fn add(&mut self, due_unix_us: i64, shipped_at: DateTime<Utc>) {
         let shipped_unix_us = shipped_at.timestamp_micros();
         let took_us = u64::try_from(shipped_unix_us - due_unix_us).unwrap_or_default();
         self.shipped += 1;
@@ -109,11 +111,11 @@ impl Settled {
     }
 }
 
-/// `updated_at` is the start of the transaction that shipped it, so a few milliseconds flattering.
+/// `updated_at` is when the shipping transaction started, so it is a few milliseconds too early.
 async fn shipped_of(orders: &PgPool, ids: &[Uuid]) -> anyhow::Result<Vec<(Uuid, DateTime<Utc>)>> {
     sqlx::query_as("select id, updated_at from orders where id = any($1) and status = 'shipped'")
         .bind(ids)
         .fetch_all(orders)
         .await
-        .context("asking which orders have shipped")
+        .context("reading which orders have shipped")
 }

@@ -1,4 +1,4 @@
-//! What the tables and books say of one order.
+//! What the services' tables and the provider show about one order.
 
 use std::time::Duration;
 
@@ -6,46 +6,45 @@ use anyhow::Context;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use endpoints::Endpoints;
-use endpoints::Service;
-use endpoints::{client, provider};
+use endpoints::{Endpoints, Service, client, provider};
 use invariants::Databases;
 
-const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Printed as the status when payment has no attempt for the order.
 const NO_ATTEMPT: &str = "none";
 
-/// What was seen, and whether it is the moment.
+/// What was seen, and whether the condition holds.
 #[derive(Debug, Default)]
-pub(super) struct Evidence {
-    pub(super) is_there: bool,
+pub(super) struct Observation {
+    pub(super) holds: bool,
     pub(super) text: String,
 }
 
-impl Evidence {
-    fn new(is_there: bool, text: String) -> Self {
-        Evidence { is_there, text }
+impl Observation {
+    fn new(holds: bool, text: String) -> Self {
+        Observation { holds, text }
     }
 }
 
-pub(super) async fn in_flight(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<Evidence> {
+pub(super) async fn in_flight(endpoints: &Endpoints, order: Uuid) -> anyhow::Result<Observation> {
     let key = format!("pay:{order}:1");
-    let answer = client::http(ASK_TIMEOUT)?
+    let response = client::http(REQUEST_TIMEOUT)?
         .get(format!("{}/v1/charges", endpoints.url(Service::Psp)))
         .query(&[("key", &key)])
         .send()
         .await
-        .context("asking the provider for the key")?;
-    let status = answer.status();
-    Ok(Evidence::new(
+        .context("looking up the key at the provider")?;
+    let status = response.status();
+    Ok(Observation::new(
         status == reqwest::StatusCode::CONFLICT,
-        format!("GET /v1/charges?key={key} at the provider answers {status}"),
+        format!("GET /v1/charges?key={key} at the provider returns {status}"),
     ))
 }
 
 pub(super) async fn charged_unrecorded(
     databases: &Databases,
     order: Uuid,
-) -> anyhow::Result<Evidence> {
+) -> anyhow::Result<Observation> {
     let counts = provider::charges_per_order(&databases.psp, &[order]).await?;
     let charges = counts.get(&order).copied().unwrap_or_default();
     let (status, tries) = attempt(databases, order).await?;
@@ -53,31 +52,37 @@ pub(super) async fn charged_unrecorded(
         "count(*) in the provider's books: {charges}; payment's own table: {status}, tries {tries}"
     );
     let is_open = matches!(status.as_str(), "pending" | "unknown");
-    Ok(Evidence::new(charges > 0 && is_open, evidence))
+    Ok(Observation::new(charges > 0 && is_open, evidence))
 }
 
-/// Unpublished by order's own word; `heard` tells whether payment has the event all the same.
+/// Order's outbox shows the event as unpublished. `delivered`: whether payment must have received it.
 pub(super) async fn unpublished(
     databases: &Databases,
     order: Uuid,
-    heard: bool,
-) -> anyhow::Result<Evidence> {
+    delivered: bool,
+) -> anyhow::Result<Observation> {
     let (status, _) = attempt(databases, order).await?;
     let query = "select count(*) from outbox where subject = $1 and published_at is null";
-    let unmarked = count(&databases.order, query, order).await?;
+    let unpublished = count(&databases.order, query, order).await?;
     let evidence =
-        format!("unpublished in order's outbox: {unmarked}; payment's attempt: {status}");
-    let is_heard = status != NO_ATTEMPT;
-    Ok(Evidence::new(unmarked > 0 && heard == is_heard, evidence))
+        format!("unpublished in order's outbox: {unpublished}; payment's attempt: {status}");
+    let is_delivered = status != NO_ATTEMPT;
+    Ok(Observation::new(
+        unpublished > 0 && delivered == is_delivered,
+        evidence,
+    ))
 }
 
-pub(super) async fn taken_over(databases: &Databases, order: Uuid) -> anyhow::Result<Evidence> {
+pub(super) async fn taken_over(databases: &Databases, order: Uuid) -> anyhow::Result<Observation> {
     let (status, tries) = attempt(databases, order).await?;
     let evidence = format!("payment's own table: {status}, tries {tries}");
-    Ok(Evidence::new(tries >= 2, evidence))
+    Ok(Observation::new(tries >= 2, evidence))
 }
 
-pub(super) async fn recorded_once(databases: &Databases, order: Uuid) -> anyhow::Result<Evidence> {
+pub(super) async fn recorded_once(
+    databases: &Databases,
+    order: Uuid,
+) -> anyhow::Result<Observation> {
     let (status, tries) = attempt(databases, order).await?;
     let query =
         "select count(*) from outbox where subject = $1 and event_type = 'payment.captured'";
@@ -86,39 +91,36 @@ pub(super) async fn recorded_once(databases: &Databases, order: Uuid) -> anyhow:
         "payment's own table: {status}, tries {tries}; payment.captured in its outbox: {announced}"
     );
     let is_once = status == "captured" && announced == 1;
-    Ok(Evidence::new(is_once, evidence))
+    Ok(Observation::new(is_once, evidence))
 }
 
-pub(super) async fn paid(databases: &Databases, order: Uuid) -> anyhow::Result<Evidence> {
+pub(super) async fn paid(databases: &Databases, order: Uuid) -> anyhow::Result<Observation> {
     let status: Option<String> = sqlx::query_scalar("select status from orders where id = $1")
         .bind(order)
         .fetch_optional(&databases.order)
         .await
         .context("reading the order's status")?;
-    let status = status.unwrap_or_else(|| "not there".to_owned());
+    let status = status.unwrap_or_else(|| "not found".to_owned());
     let evidence = format!("order {order} is {status}");
-    Ok(Evidence::new(status == "paid", evidence))
+    Ok(Observation::new(status == "paid", evidence))
 }
 
 pub(super) async fn handled_uncommitted(
     databases: &Databases,
     order: Uuid,
-) -> anyhow::Result<Evidence> {
+) -> anyhow::Result<Observation> {
     let paid = paid(databases, order).await?;
-    // No transaction of a process that runs is idle for so long.
+    // No running process leaves a transaction idle for so long.
     let query = "select count(*) from pg_stat_activity
                  where datname = current_database() and state = 'idle in transaction'
                    and state_change < now() - interval '500 ms'
                    and not exists (select from shipments where order_id = $1)";
     let idle = count(&databases.fulfilment, query, order).await?;
-    let evidence = format!(
-        "{}; transactions of fulfilment that stand still: {idle}",
-        paid.text
-    );
-    Ok(Evidence::new(paid.is_there && idle > 0, evidence))
+    let evidence = format!("{}; stopped transactions of fulfilment: {idle}", paid.text);
+    Ok(Observation::new(paid.holds && idle > 0, evidence))
 }
 
-/// Counts by a query about one order.
+/// Runs a counting query about one order.
 async fn count(pool: &PgPool, query: &'static str, order: Uuid) -> anyhow::Result<i64> {
     let counted = sqlx::query_scalar(query).bind(order).fetch_one(pool).await;
     counted.with_context(|| format!("counting: {query}"))
@@ -131,6 +133,6 @@ async fn attempt(databases: &Databases, order: Uuid) -> anyhow::Result<(String, 
             .bind(order)
             .fetch_optional(&databases.payment)
             .await
-            .context("reading payment's table")?;
+            .context("reading the payment table")?;
     Ok(row.unwrap_or_else(|| (NO_ATTEMPT.to_owned(), 0)))
 }

@@ -1,4 +1,4 @@
-//! A store at the end of a wire, which can go away in each way that a store can.
+//! A database behind a fault proxy, which can become unreachable in three ways.
 
 use std::time::Duration;
 
@@ -10,40 +10,42 @@ use uuid::Uuid;
 
 use crate::fault_proxy::FaultProxy;
 
-/// Longest time that ending the service's sessions may take: long enough for a busy machine.
+/// Longest wait for the service's sessions to end: long enough for a busy machine.
 const SESSIONS_END_MAX: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
+/// A way in which the store is unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// Nobody listens.
-    Refused,
-    /// Connections are made, and no word comes through.
+    /// The port is closed: no connection can be opened.
+    Closed,
+    /// Connections are accepted, and no byte passes.
     Silent,
     /// Postgres has no connection left to give.
     Exhausted,
 }
 
+/// A store whose outages a test controls.
 #[derive(Debug)]
-pub struct FarStore {
-    /// A service reaches the store by the wire's URL.
-    pub wire: FaultProxy,
-    /// The test itself goes around the wire.
+pub struct StoreBehindProxy {
+    /// The service connects through the proxy.
+    pub proxy: FaultProxy,
+    /// The test connects directly.
     pub database_url: String,
-    /// The service's role: an ordinary one, because limits do not hold for a superuser.
+    /// The service's role. Not a superuser, because connection limits do not apply to superusers.
     role: String,
 }
 
-impl FarStore {
-    /// In front of a database that has its tables already.
-    pub async fn before(database_url: String) -> anyhow::Result<Self> {
+impl StoreBehindProxy {
+    /// Starts a proxy in front of a database that already has its tables.
+    pub async fn start(database_url: String) -> anyhow::Result<Self> {
         let role = format!("service_{}", Uuid::new_v4().simple());
-        let mut url = Url::parse(&database_url).context("the database URL cannot be read")?;
+        let mut url = Url::parse(&database_url).context("the database URL is invalid")?;
         url.set_username(&role)
             .ok()
-            .context("the URL takes no role")?;
+            .context("the URL cannot have a user")?;
         let store = Self {
-            wire: FaultProxy::to(url.as_str()).await?,
+            proxy: FaultProxy::to(url.as_str()).await?,
             database_url,
             role,
         };
@@ -59,8 +61,8 @@ impl FarStore {
 
     pub async fn begin(&self, outage: Outage) -> anyhow::Result<()> {
         match outage {
-            Outage::Refused => self.wire.close(),
-            Outage::Silent => self.wire.silence(),
+            Outage::Closed => self.proxy.close(),
+            Outage::Silent => self.proxy.silence(),
             Outage::Exhausted => {
                 self.limit_connections(0).await?;
                 self.end_sessions().await?;
@@ -71,19 +73,19 @@ impl FarStore {
 
     pub async fn end(&self, outage: Outage) -> anyhow::Result<()> {
         match outage {
-            Outage::Refused | Outage::Silent => self.wire.open(),
+            Outage::Closed | Outage::Silent => self.proxy.open(),
             Outage::Exhausted => self.limit_connections(-1).await?,
         }
         Ok(())
     }
 
-    /// How many of the service's sessions wait for a lock at this moment.
-    pub async fn sessions_at_locks(&self) -> anyhow::Result<i64> {
+    /// How many of the service's sessions wait for a lock now.
+    pub async fn sessions_waiting_for_locks(&self) -> anyhow::Result<i64> {
         let waiting = "select count(*) from pg_stat_activity
                        where usename = $1 and wait_event_type = 'Lock'";
-        let mut outside = self.outside().await?;
+        let mut direct = self.direct().await?;
         let count = sqlx::query_scalar(waiting).bind(&self.role);
-        Ok(count.fetch_one(&mut outside).await?)
+        Ok(count.fetch_one(&mut direct).await?)
     }
 
     async fn limit_connections(&self, limit: i32) -> anyhow::Result<()> {
@@ -94,28 +96,31 @@ impl FarStore {
 
     async fn end_sessions(&self) -> anyhow::Result<()> {
         let end = "select pg_terminate_backend(pid) from pg_stat_activity where usename = $1";
-        let mut outside = self.outside().await?;
+        let mut direct = self.direct().await?;
         let deadline = Instant::now() + SESSIONS_END_MAX;
         loop {
-            let ended = sqlx::query(end).bind(&self.role).execute(&mut outside);
+            let ended = sqlx::query(end).bind(&self.role).execute(&mut direct);
             if ended.await?.rows_affected() == 0 {
                 return Ok(());
             }
-            ensure!(Instant::now() < deadline, "sessions do not end");
+            ensure!(
+                Instant::now() < deadline,
+                "the service's sessions do not end"
+            );
             tokio::time::sleep(POLL).await;
         }
     }
 
     async fn run(&self, statements: String) -> anyhow::Result<()> {
-        let mut outside = self.outside().await?;
-        // Made of a name and a number of our own.
+        let mut direct = self.direct().await?;
+        // The statements contain only a name and a number from this module.
         sqlx::raw_sql(AssertSqlSafe(statements))
-            .execute(&mut outside)
+            .execute(&mut direct)
             .await?;
         Ok(())
     }
 
-    async fn outside(&self) -> anyhow::Result<PgConnection> {
+    async fn direct(&self) -> anyhow::Result<PgConnection> {
         Ok(PgConnection::connect(&self.database_url).await?)
     }
 }

@@ -1,4 +1,4 @@
-//! Reading an answer from the bytes that have come so far.
+//! Parses a response from the bytes received so far.
 
 use std::io;
 use std::time::Duration;
@@ -7,25 +7,24 @@ use uuid::Uuid;
 
 const UUID_TEXT_BYTES: usize = 36;
 
-/// What the generator needs to know of an answer.
+/// The parts of a response that the load generator needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::load) struct Reply {
+pub(in crate::load) struct Response {
     pub(in crate::load) status: u16,
     pub(in crate::load) replayed: bool,
     pub(in crate::load) retry_after: Option<Duration>,
     pub(in crate::load) order_id: Option<Uuid>,
 }
 
-impl Reply {
-    /// No final word yet: the same key may, and must, be sent again. A 409 without a time to come
-    /// back is a definite conflict.
+impl Response {
+    /// Whether the same key must be sent again. A 409 without Retry-After is a definite conflict.
     pub(in crate::load) fn is_retryable(&self) -> bool {
         self.status >= 500 || (matches!(self.status, 409 | 429) && self.retry_after.is_some())
     }
 }
 
-/// The answer in `bytes`, or `None` while part of it is missing.
-pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<Reply>> {
+/// The response in `bytes`, or `None` while part of it is missing.
+pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<Response>> {
     let Some(head_end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Ok(None);
     };
@@ -37,7 +36,7 @@ pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<Reply>> {
         .and_then(|line| line.split(' ').nth(1))
         .and_then(|status| status.parse().ok())
         .ok_or_else(|| invalid("no status line"))?;
-    let mut reply = Reply {
+    let mut response = Response {
         status,
         replayed: false,
         retry_after: None,
@@ -49,9 +48,9 @@ pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<Reply>> {
         if name.eq_ignore_ascii_case("content-length") {
             body_bytes = value.parse::<usize>().ok();
         } else if name.eq_ignore_ascii_case("idempotent-replayed") {
-            reply.replayed = value == "true";
+            response.replayed = value == "true";
         } else if name.eq_ignore_ascii_case("retry-after") {
-            reply.retry_after = value.parse().ok().map(Duration::from_secs);
+            response.retry_after = value.parse().ok().map(Duration::from_secs);
         }
     }
     let body_bytes = body_bytes.ok_or_else(|| invalid("no content-length"))?;
@@ -59,11 +58,11 @@ pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<Reply>> {
     if body.len() < body_bytes {
         return Ok(None);
     }
-    reply.order_id = order_id(body);
-    Ok(Some(reply))
+    response.order_id = order_id(body);
+    Ok(Some(response))
 }
 
-/// Finds the id without reading the whole document: the generator's CPU is part of the measurement.
+/// Finds the id without parsing the whole document: the generator's CPU time affects the measurement.
 fn order_id(body: &[u8]) -> Option<Uuid> {
     const MEMBER: &[u8] = b"\"order_id\":\"";
     let at = body
@@ -81,41 +80,41 @@ pub(super) fn invalid(what: &'static str) -> io::Error {
 mod tests {
     use super::*;
 
-    const ANSWER: &str = "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nIdempotent-Replayed: true\r\n\
+    const RESPONSE: &str = "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nIdempotent-Replayed: true\r\n\
         Content-Length: 75\r\n\r\n{\"order_id\":\"6f2a2c8e-43b6-4b8e-9a52-0a4f0f7c1d11\",\"status\":\"placed\",\"a\":1}";
 
     #[test]
-    fn an_answer_is_read_only_when_it_is_whole() {
-        for length in 0..ANSWER.len() {
+    fn response_is_parsed_only_when_complete() {
+        for length in 0..RESPONSE.len() {
             assert_eq!(
-                parse(&ANSWER.as_bytes()[..length]).unwrap(),
+                parse(&RESPONSE.as_bytes()[..length]).unwrap(),
                 None,
                 "cut at {length}"
             );
         }
-        let reply = parse(ANSWER.as_bytes()).unwrap().unwrap();
+        let response = parse(RESPONSE.as_bytes()).unwrap().unwrap();
         assert_eq!(
-            (reply.status, reply.replayed, reply.retry_after),
+            (response.status, response.replayed, response.retry_after),
             (201, true, None)
         );
         assert_eq!(
-            reply.order_id.unwrap().to_string(),
+            response.order_id.unwrap().to_string(),
             "6f2a2c8e-43b6-4b8e-9a52-0a4f0f7c1d11"
         );
     }
 
     #[test]
-    fn a_key_in_flight_tells_when_to_come_back() {
-        let reply =
+    fn key_in_flight_has_retry_after() {
+        let response =
             parse(b"HTTP/1.1 409 Conflict\r\nretry-after: 1\r\ncontent-length: 2\r\n\r\n{}")
                 .unwrap()
                 .unwrap();
-        assert_eq!(reply.retry_after, Some(Duration::from_secs(1)));
-        assert_eq!(reply.order_id, None);
+        assert_eq!(response.retry_after, Some(Duration::from_secs(1)));
+        assert_eq!(response.order_id, None);
     }
 
     #[test]
-    fn an_answer_of_unknown_length_is_refused() {
+    fn response_of_unknown_length_is_an_error() {
         assert!(parse(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").is_err());
     }
 }

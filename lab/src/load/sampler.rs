@@ -1,4 +1,4 @@
-//! Looks at the running system once a second: how many orders are on their way, what it costs.
+//! Samples the running system once a second: accepted and shipped orders, CPU time and memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,53 +25,53 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Shipped is counted a moment before accepted is read, and an order may ship before its customer
-    /// has the answer; a negative backlog is only that.
+    /// Accepted and not yet shipped. The two counts are not read at the same instant, and an order may
+    /// ship before its customer has the response, so the difference may be negative.
     pub(super) fn backlog(&self) -> u64 {
         self.accepted.saturating_sub(self.shipped)
     }
 }
 
 #[derive(Default)]
-pub(super) struct Watched {
-    pub(super) samples: Vec<Sample>,
+pub(super) struct Samples {
+    pub(super) orders: Vec<Sample>,
     pub(super) meters: Meters,
 }
 
-/// Samples until told to end, with one last look.
+/// Samples until `end` is cancelled, and once more then.
 pub(super) async fn run(
     target: &Target,
     orders: &PgPool,
     accepted: Arc<AtomicU64>,
     end: CancellationToken,
-) -> anyhow::Result<Watched> {
-    let mut watched = Watched::default();
+) -> anyhow::Result<Samples> {
+    let mut samples = Samples::default();
     let since = Utc::now();
     let started = Instant::now();
     let bar = progress_bar();
     let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
-    // A sample that was late must not be followed by a burst of others.
+    // A late sample must not be followed by a burst of others.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let last = tokio::select! {
             _ = ticks.tick() => false,
             () = end.cancelled() => true,
         };
-        watched.meters.sample(&target.pids());
+        samples.meters.sample(&target.pids());
         let shipped = shipped_since(orders, since).await?;
         let accepted = accepted.load(Ordering::Relaxed);
-        watched.samples.push(Sample {
+        samples.orders.push(Sample {
             at_s: started.elapsed().as_secs_f64(),
             accepted,
             shipped,
         });
         bar.set_message(format!(
-            "{accepted} accepted, {shipped} shipped, {} on their way",
+            "{accepted} accepted, {shipped} shipped, {} not yet shipped",
             accepted.saturating_sub(shipped)
         ));
         if last {
             bar.finish_and_clear();
-            return Ok(watched);
+            return Ok(samples);
         }
     }
 }

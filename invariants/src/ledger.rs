@@ -1,0 +1,133 @@
+//! The provider's ledger: what it charged and refunded, by order.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use sqlx::PgPool;
+
+/// The provider's ledger, by order.
+pub(crate) struct Ledger(BTreeMap<String, OrderEntry>);
+
+/// Charges and refunds of one order.
+#[derive(Default)]
+struct OrderEntry {
+    charges: i64,
+    charged: i64,
+    refunded: i64,
+    /// Most refunds of any one charge.
+    refunds_max: i64,
+}
+
+impl Ledger {
+    pub(crate) async fn read(psp: &PgPool) -> anyhow::Result<Self> {
+        // A refund counts for the order of its charge, whatever reference the refund itself has.
+        let rows: Vec<(String, i64, i64, i64, i64)> = sqlx::query_as(
+            "with back as (
+                select charge_id, count(*) as refunds, sum(amount) as amount
+                from refunds group by charge_id
+             )
+             select reference, count(*), sum(charges.amount)::bigint,
+                    coalesce(sum(back.amount), 0)::bigint, coalesce(max(back.refunds), 0)
+             from charges left join back on back.charge_id = charges.id
+             group by reference",
+        )
+        .fetch_all(psp)
+        .await
+        .context("reading the provider's ledger")?;
+        let entry = |(order, charges, charged, refunded, refunds_max)| {
+            let entry = OrderEntry {
+                charges,
+                charged,
+                refunded,
+                refunds_max,
+            };
+            (order, entry)
+        };
+        Ok(Self(rows.into_iter().map(entry).collect()))
+    }
+
+    pub(crate) fn is_charged(&self, order: &str) -> bool {
+        self.0.contains_key(order)
+    }
+
+    pub(crate) fn is_refunded(&self, order: &str) -> bool {
+        let entry = self.0.get(order);
+        entry.is_some_and(|entry| entry.refunded > 0)
+    }
+
+    pub(crate) fn charged_more_than_once(&self) -> impl Iterator<Item = (&str, i64)> {
+        let all = self.0.iter();
+        all.filter(|(_, entry)| entry.charges > 1)
+            .map(|(order, entry)| (order.as_str(), entry.charges))
+    }
+
+    /// Orders with a charge that was refunded more than once.
+    pub(crate) fn refunded_more_than_once(&self) -> impl Iterator<Item = (&str, i64)> {
+        let all = self.0.iter();
+        all.filter(|(_, entry)| entry.refunds_max > 1)
+            .map(|(order, entry)| (order.as_str(), entry.refunds_max))
+    }
+
+    /// What the provider has charged and not refunded.
+    pub(crate) fn net_amount(&self) -> i64 {
+        let all = self.0.values();
+        all.map(|entry| entry.charged - entry.refunded).sum()
+    }
+
+    /// Compares both ways: charges that payment has not recorded, and captures that the provider has
+    /// not charged.
+    pub(crate) fn differences(&self, captured: &BTreeMap<String, i64>) -> Vec<String> {
+        let not_recorded = self
+            .0
+            .iter()
+            .filter(|(order, _)| !captured.contains_key(*order));
+        let not_charged = captured.iter().filter(|(order, amount)| {
+            self.0
+                .get(*order)
+                .is_none_or(|entry| entry.charged != **amount)
+        });
+        let mut differences: Vec<String> = not_recorded
+            .map(|(order, entry)| format!("{order}: charged {}, not recorded", entry.charged))
+            .collect();
+        differences.extend(not_charged.map(|(order, amount)| {
+            let charged = self.0.get(order).map_or(0, |entry| entry.charged);
+            format!("{order}: recorded {amount}, charged {charged}")
+        }));
+        differences
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(charged: &[(&str, i64)]) -> Ledger {
+        let entry = |&(order, charged): &(&str, i64)| {
+            let entry = OrderEntry {
+                charges: 1,
+                charged,
+                ..OrderEntry::default()
+            };
+            (order.to_owned(), entry)
+        };
+        Ledger(charged.iter().map(entry).collect())
+    }
+
+    #[test]
+    fn differences_are_found_both_ways() {
+        let captured = BTreeMap::from([("a".to_owned(), 5), ("b".to_owned(), 5)]);
+        assert!(
+            ledger(&[("a", 5), ("b", 5)])
+                .differences(&captured)
+                .is_empty()
+        );
+        assert_eq!(
+            ledger(&[("a", 10), ("c", 7)]).differences(&captured),
+            [
+                "c: charged 7, not recorded",
+                "a: recorded 5, charged 10",
+                "b: recorded 5, charged 0"
+            ]
+        );
+    }
+}
