@@ -1,4 +1,4 @@
-//! What payment and fulfilment announce, applied to the orders.
+//! Applies the events of payment and fulfilment to the orders.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl Handler for FollowOrders {
             let applied = orders::apply(tx, &changes)
                 .await
                 .context("updating orders")?;
-            // The rows are locked, so their versions cannot have moved.
+            // The rows are locked, so their versions cannot have changed.
             anyhow::ensure!(
                 applied == expected,
                 "{applied} of {expected} changes applied"
@@ -43,21 +43,21 @@ impl Handler for FollowOrders {
     }
 }
 
-/// An order on its way through a batch.
-struct Followed {
+/// An order while the events of a batch are applied to it.
+struct Progress {
     attempt: i32,
     change: Change,
 }
 
-/// All that an order needs to know of an event besides its type.
+/// The only member of a payload that the order service reads.
 #[derive(Deserialize)]
-struct About {
+struct AttemptOnly {
     attempt: i32,
 }
 
-/// Runs each order's events through the state machine, in their order.
+/// Runs the events of each order through the state machine, in the order of their arrival.
 fn fold(states: Vec<State>, new: &[&Delivery]) -> anyhow::Result<Vec<Change>> {
-    let mut followed = BTreeMap::new();
+    let mut orders = BTreeMap::new();
     for state in states {
         let status: Status = state.status.parse()?;
         let change = Change {
@@ -67,36 +67,38 @@ fn fold(states: Vec<State>, new: &[&Delivery]) -> anyhow::Result<Vec<Change>> {
             steps: 0,
         };
         let attempt = state.attempt;
-        followed.insert(state.id, Followed { attempt, change });
+        orders.insert(state.id, Progress { attempt, change });
     }
     for delivery in new {
         let (id, event) = (delivery.envelope.subject, delivery.envelope.event_type);
         let correlation_id = &delivery.envelope.correlation_id;
-        let Some(order) = followed.get_mut(&id) else {
+        let Some(order) = orders.get_mut(&id) else {
             tracing::warn!(
                 order_id = %id, %event, correlation_id,
-                "an event about an order that is not here"
+                "event ignored: order not found"
             );
             continue;
         };
-        let about: About = serde_json::from_str(&delivery.envelope.payload)
-            .with_context(|| format!("reading the attempt of {event} about {id}"))?;
-        if !order.follow(event, about.attempt) {
-            let (status, attempt) = (order.change.status, about.attempt);
-            tracing::info!(order_id = %id, %event, attempt, %status, correlation_id, "a stale event");
+        let AttemptOnly { attempt } = serde_json::from_str(&delivery.envelope.payload)
+            .with_context(|| format!("reading the attempt of {event} for order {id}"))?;
+        if !order.apply(event, attempt) {
+            let status = order.change.status;
+            tracing::info!(
+                order_id = %id, %event, attempt, %status, correlation_id,
+                "stale event ignored"
+            );
         }
     }
-    Ok(followed
+    Ok(orders
         .into_values()
         .map(|order| order.change)
         .filter(|change| change.steps > 0)
         .collect())
 }
 
-impl Followed {
-    /// Whether the event changed anything. What became of an attempt is of no interest once the
-    /// next one is open.
-    fn follow(&mut self, event: EventType, attempt: i32) -> bool {
+impl Progress {
+    /// Returns whether the event changed anything. The outcome of an earlier attempt is stale.
+    fn apply(&mut self, event: EventType, attempt: i32) -> bool {
         let status = self.change.status;
         let after = match next(status, event) {
             Some(after) if attempt >= self.attempt => after,

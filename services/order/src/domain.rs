@@ -1,4 +1,4 @@
-//! What an order is and may become: pure, no IO.
+//! What an order is and how it may change: pure, no IO.
 
 pub mod cancellation;
 pub mod draft;
@@ -8,4 +8,4 @@ pub mod status;
 pub use cancellation::{Cancellation, cancel};
 pub use draft::{Draft, InvalidDraft};
 pub use payment::{NotPayable, PaymentRequest, pay_again};
-pub use status::{Status, UnknownStatus, next};
+pub use status::{FIRST_VERSION, Status, UnknownStatus, next};

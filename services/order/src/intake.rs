@@ -1,8 +1,8 @@
-//! The way into the store: concurrent requests share a commit.
+//! Intake: concurrent requests share a commit.
 //!
-//! Requests wait in a bounded queue; a writer takes all that are there, stores them in one
-//! transaction, and tells each what became of it. When nothing else waits, a request is stored at
-//! once: batches grow only while the writers are busy.
+//! Requests wait in a bounded queue. A writer takes all waiting requests, stores them in one
+//! transaction, and sends each its outcome. On an idle service a request is stored at once: batches
+//! grow only while the writers are busy.
 
 mod read_back;
 
@@ -10,44 +10,36 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency::{StoredResponse, store as keys};
-use service_kit::{crash, database};
+use service_kit::{RequestError, crash, database};
 use sqlx::pool::PoolConnection;
-use sqlx::{Connection as _, PgConnection, PgPool, Postgres};
-use telemetry::Context;
+use sqlx::{Connection as _, PgPool, Postgres};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use crate::routes::view;
 use crate::store::intake::{NewOrder, Placement, place};
-use crate::store::orders;
 
-/// Longest time one batch may take, whatever the database does: past it the outcome is unknown, and
-/// the tables will tell. Leaves the time to look out of what a request has, `STORE_TIMEOUT`.
+/// Longest time for one batch. Past it the outcome is unknown, and the writer reads the tables. Short
+/// enough that the read fits into the time of the request, `STORE_TIMEOUT`.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What a request is told.
-#[derive(Debug)]
-pub enum Verdict {
-    /// Stored, with the answer that was prepared.
-    Placed(NewOrder),
-    /// The key is stored, with this answer: the order's reference was taken.
-    Answered(StoredResponse),
-    InFlight,
-    Known(NewOrder),
-}
-
-/// The store could not be asked, or did not answer; the writer has logged why.
-#[derive(Debug)]
-pub struct Unavailable;
-
-struct Job {
-    order: NewOrder,
-    reply: oneshot::Sender<Result<Verdict, Unavailable>>,
-}
-
+/// The way into the queue.
 #[derive(Clone)]
 pub struct Intake {
     queue: mpsc::Sender<Job>,
+}
+
+/// The queue is full, or the store is unreachable. The writer has logged the cause.
+#[derive(Debug)]
+pub struct Unavailable;
+
+impl From<Unavailable> for RequestError {
+    fn from(_: Unavailable) -> Self {
+        Self::Unavailable
+    }
+}
+
+struct Job {
+    order: Arc<NewOrder>,
+    reply: oneshot::Sender<Result<Placement, Unavailable>>,
 }
 
 pub struct Writer {
@@ -83,23 +75,23 @@ impl Intake {
         (Self { queue: sender }, writers)
     }
 
-    /// Stores the order. A full queue is refused at once: waiting would only add to the pile.
-    pub async fn submit(&self, order: NewOrder) -> Result<Verdict, Unavailable> {
-        let (reply, verdict) = oneshot::channel();
+    /// Stores the order. If the queue is full, fails at once: waiting would make the queue longer.
+    pub async fn submit(&self, order: Arc<NewOrder>) -> Result<Placement, Unavailable> {
+        let (reply, placement) = oneshot::channel();
         self.queue
             .try_send(Job { order, reply })
             .map_err(|_| Unavailable)?;
-        verdict.await.unwrap_or(Err(Unavailable))
+        placement.await.unwrap_or(Err(Unavailable))
     }
 }
 
 impl Writer {
-    /// Runs until the last request is answered: the queue closes when nobody can submit any more.
+    /// Runs until the queue is closed and empty. It closes when the last [`Intake`] is dropped.
     pub async fn run(mut self) -> anyhow::Result<()> {
         let mut jobs = Vec::with_capacity(self.batch_max);
         while self.take(&mut jobs).await > 0 {
-            // Whoever has been told 503 meanwhile asks again: after an outage the writers do not
-            // work off a pile that nobody waits for.
+            // Skip requests that have timed out: their clients got 503 and retry. After an outage
+            // the writers do not store a backlog that no client waits for.
             jobs.retain(|job| !job.reply.is_closed());
             while !jobs.is_empty() {
                 let batch = split_distinct(&mut jobs);
@@ -122,16 +114,16 @@ impl Writer {
             batch.into_iter().map(|job| (job.order, job.reply)).unzip();
         crash::point("intake.received");
         match database::query_with_timeout(WRITE_TIMEOUT, self.write(&orders)).await {
-            Ok(outcomes) => {
+            Ok(placements) => {
                 crash::point("intake.committed");
                 self.wake.wake();
-                for ((order, outcome), reply) in orders.into_iter().zip(outcomes).zip(replies) {
-                    // A client that hung up gets its answer when it asks again.
-                    let _ = reply.send(Ok(outcome.for_order(order)));
+                for (placement, reply) in placements.into_iter().zip(replies) {
+                    // A client that disconnected gets its response when it retries.
+                    let _ = reply.send(Ok(placement));
                 }
             }
-            // One order that the database cannot digest must not take the others down with it.
-            Err(error) if orders.len() > 1 && may_help_singly(&error) => {
+            // One order that the database rejects must not fail the others.
+            Err(error) if orders.len() > 1 && may_succeed_alone(&error) => {
                 for (order, reply) in orders.into_iter().zip(replies) {
                     Box::pin(self.store(vec![Job { order, reply }])).await;
                 }
@@ -139,81 +131,39 @@ impl Writer {
             Err(error) => {
                 tracing::error!(%error, orders = orders.len(), "orders could not be stored");
                 let found = read_back::look(&self.pool, &orders, &error).await;
-                for ((order, found), reply) in orders.into_iter().zip(found).zip(replies) {
-                    let _ = reply.send(match found {
-                        Some(placement) => Ok(Outcome::Placement(placement).for_order(order)),
-                        None => Err(Unavailable),
-                    });
+                for (placement, reply) in found.into_iter().zip(replies) {
+                    let _ = reply.send(placement.ok_or(Unavailable));
                 }
             }
         }
     }
 
-    /// One commit. Without references a single statement is the transaction.
-    async fn write(&mut self, orders: &[NewOrder]) -> sqlx::Result<Vec<Outcome>> {
-        // Taken out meanwhile: whatever fails below, a broken connection is not used again.
+    /// One commit. Without references, a single statement is the transaction.
+    async fn write(&mut self, orders: &[Arc<NewOrder>]) -> sqlx::Result<Vec<Placement>> {
+        // Taken out of `self`: if anything below fails, the connection is not used again.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
                 let mut connection = self.pool.acquire().await?;
-                // Given up half-way it is closed, not handed to somebody else.
+                // A connection abandoned in the middle of a statement must not be reused.
                 connection.close_on_drop();
                 connection
             }
         };
-        if orders.iter().all(|order| order.draft.reference.is_none()) {
-            let placed = place(&mut connection, orders, self.window_seconds).await?;
-            self.connection = Some(connection);
-            return Ok(placed.into_iter().map(Outcome::Placement).collect());
-        }
-        let mut tx = connection.begin().await?;
-        let placed = place(&mut tx, orders, self.window_seconds).await?;
-        let mut outcomes = Vec::with_capacity(orders.len());
-        for (order, placement) in orders.iter().zip(placed) {
-            outcomes.push(match placement {
-                Placement::Claimed => Outcome::Answered(answer_for_taken(&mut tx, order).await?),
-                other => Outcome::Placement(other),
-            });
-        }
-        tx.commit().await?;
+        let placements = if orders.iter().all(|order| order.draft.reference.is_none()) {
+            place(&mut connection, orders, self.window_seconds).await?
+        } else {
+            let mut tx = connection.begin().await?;
+            let placements = place(&mut tx, orders, self.window_seconds).await?;
+            tx.commit().await?;
+            placements
+        };
         self.connection = Some(connection);
-        Ok(outcomes)
+        Ok(placements)
     }
 }
 
-/// The order was not created because its reference names another one: the key gets that answer.
-async fn answer_for_taken(tx: &mut PgConnection, order: &NewOrder) -> sqlx::Result<StoredResponse> {
-    let reference = order.draft.reference.as_deref().unwrap_or_default();
-    let first = orders::find_by_reference(tx, &order.principal.id, reference)
-        .await?
-        .ok_or(sqlx::Error::RowNotFound)?;
-    // A problem names its request, which this task is not part of.
-    let context = Context::new(Some(&order.event.correlation_id), None);
-    let answer = async { view::of_taken_reference(&first, &order.content_hash) };
-    let answer = context.scope(answer).await;
-    if let Some(scope) = order.scope() {
-        keys::complete(tx, scope, &answer).await?;
-    }
-    Ok(answer)
-}
-
-enum Outcome {
-    Placement(Placement),
-    Answered(StoredResponse),
-}
-
-impl Outcome {
-    fn for_order(self, order: NewOrder) -> Verdict {
-        match self {
-            Self::Placement(Placement::Placed) => Verdict::Placed(order),
-            Self::Placement(Placement::InFlight) => Verdict::InFlight,
-            Self::Placement(Placement::Known | Placement::Claimed) => Verdict::Known(order),
-            Self::Answered(answer) => Verdict::Answered(answer),
-        }
-    }
-}
-
-/// Takes out a batch in which no id occurs twice: the statement could not tell two such apart.
+/// Takes out a batch in which no id occurs twice: the statement cannot tell two such orders apart.
 fn split_distinct(jobs: &mut Vec<Job>) -> Vec<Job> {
     let mut seen = HashSet::with_capacity(jobs.len());
     let (batch, rest) = std::mem::take(jobs)
@@ -223,15 +173,16 @@ fn split_distinct(jobs: &mut Vec<Job>) -> Vec<Job> {
     batch
 }
 
-/// Not if the store is away or too slow: every single order would wait for it in turn. A deadlock or
-/// an order that it cannot digest concerns only some of them.
-fn may_help_singly(error: &database::Error) -> bool {
+/// Whether storing the orders of a failed batch one by one may help. Only if the database rejected
+/// the batch: a deadlock, or one order that it cannot store. If the store is unreachable or slow,
+/// every single order would wait for it in turn.
+fn may_succeed_alone(error: &database::Error) -> bool {
     let database::Error::Sql(error) = error else {
         return false;
     };
-    let rolled_back = error
-        .as_database_error()
-        .and_then(|error| error.code())
-        .is_some_and(|code| code.starts_with("40"));
-    rolled_back || !database::is_transient(error)
+    let Some(rejection) = error.as_database_error() else {
+        return false;
+    };
+    let is_rolled_back = rejection.code().is_some_and(|code| code.starts_with("40"));
+    is_rolled_back || !database::is_transient(error)
 }

@@ -1,9 +1,10 @@
-//! The order service: takes orders once, announces them, and follows what becomes of them.
+//! The order service: accepts each order once, publishes it, and follows its payment and shipment.
 
 pub mod config;
 pub mod consumer;
 pub mod domain;
 pub mod intake;
+pub mod responses;
 pub mod routes;
 pub mod startup;
 pub mod store;

@@ -7,12 +7,12 @@ mod get_policy;
 mod if_match;
 mod list_orders;
 mod openapi;
+mod openapi_errors;
 mod pay_order;
 mod place_order;
 mod put_order;
-mod refusal;
 mod request;
-pub mod view;
+mod view;
 
 use api_keys::Authenticator;
 use axum::Router;
@@ -32,7 +32,7 @@ pub struct Services {
     pub key_window_seconds: u64,
 }
 
-/// Routes that demand an `Idempotency-Key`.
+/// Routes that require an `Idempotency-Key`.
 pub const KEYED_ROUTES: &[&str] = &[place_order::ROUTE, pay_order::ROUTE];
 
 pub fn table(services: Services) -> Router {

@@ -8,8 +8,8 @@ mod get_policy;
 mod list_attempts;
 mod list_reports;
 mod openapi;
+mod openapi_errors;
 mod reconcile;
-mod refusal;
 pub mod view;
 
 use api_keys::Authenticator;

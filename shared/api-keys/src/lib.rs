@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, header};
-use service_kit::database;
+use service_kit::{RequestError, database};
 use sha2::{Digest, Sha256};
 use sqlx::PgPool;
 use thiserror::Error as ThisError;
@@ -31,6 +31,15 @@ pub enum Error {
     Unauthenticated,
     #[error("cannot look up the API key")]
     Store(#[from] database::Error),
+}
+
+impl From<Error> for RequestError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Unauthenticated => Self::Unauthenticated,
+            Error::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 /// Finds the principal of a request. Clones share one cache.

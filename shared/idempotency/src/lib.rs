@@ -4,6 +4,7 @@ mod fingerprint;
 pub mod http;
 mod key;
 mod policy;
+mod problem;
 mod response;
 pub mod store;
 mod sweep;

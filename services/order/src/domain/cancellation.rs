@@ -1,29 +1,29 @@
-//! What becomes of the wish that an order should not ship.
+//! What a cancellation request leads to.
 
 use crate::domain::Status;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancellation {
-    /// Money may be moving: the wish is recorded and passed on, and fulfilment decides.
-    Ask,
-    /// No attempt is open and no money was taken: there is nothing to undo and nobody to ask.
-    AtOnce,
-    /// Asked for before; what comes of it is on its way or has come.
-    Repeated,
-    /// Never asked for, but it does not ship anyway.
-    Moot,
-    /// It is on its way to the customer.
+    /// An attempt is open or money was taken: record the request and let fulfilment decide.
+    AskFulfilment,
+    /// No attempt is open and no money was taken: the order is cancelled at once.
+    Immediate,
+    /// Requested before: nothing to record.
+    AlreadyRequested,
+    /// Never requested, but the order does not ship anyway: nothing to record.
+    NothingToCancel,
+    /// The order was shipped.
     TooLate,
 }
 
-/// What to do about the wish, by the order's state and whether the wish was recorded before.
+/// What to do with a cancellation request, by the order's status and whether one is recorded.
 pub fn cancel(status: Status, requested: bool) -> Cancellation {
     match (status, requested) {
         (Status::Shipped, _) => Cancellation::TooLate,
-        (_, true) => Cancellation::Repeated,
-        (Status::Placed | Status::Paid, false) => Cancellation::Ask,
-        (Status::Declined, false) => Cancellation::AtOnce,
-        (Status::Cancelled | Status::Refunded, false) => Cancellation::Moot,
+        (_, true) => Cancellation::AlreadyRequested,
+        (Status::Placed | Status::Paid, false) => Cancellation::AskFulfilment,
+        (Status::Declined, false) => Cancellation::Immediate,
+        (Status::Cancelled | Status::Refunded, false) => Cancellation::NothingToCancel,
     }
 }
 
@@ -32,15 +32,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_state_has_its_answer_to_the_first_wish_and_to_the_second() {
-        use Cancellation::{Ask, AtOnce, Moot, Repeated, TooLate};
+    fn first_and_second_request_are_decided_for_every_status() {
+        use Cancellation::{AlreadyRequested, AskFulfilment, Immediate, NothingToCancel, TooLate};
         let expected = [
-            (Status::Placed, Ask, Repeated),
-            (Status::Paid, Ask, Repeated),
+            (Status::Placed, AskFulfilment, AlreadyRequested),
+            (Status::Paid, AskFulfilment, AlreadyRequested),
             (Status::Shipped, TooLate, TooLate),
-            (Status::Declined, AtOnce, Repeated),
-            (Status::Cancelled, Moot, Repeated),
-            (Status::Refunded, Moot, Repeated),
+            (Status::Declined, Immediate, AlreadyRequested),
+            (Status::Cancelled, NothingToCancel, AlreadyRequested),
+            (Status::Refunded, NothingToCancel, AlreadyRequested),
         ];
         assert_eq!(expected.map(|(status, ..)| status), Status::ALL);
         for (status, first, second) in expected {

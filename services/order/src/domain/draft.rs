@@ -1,4 +1,4 @@
-//! An order as a client asks for it, and the checks that make it one.
+//! An order as a client requests it, and the checks that it must pass.
 
 use events::Line;
 use money::{Currency, InvalidPaymentMethod, Money, PaymentMethod};
@@ -8,9 +8,9 @@ use utoipa::ToSchema;
 
 /// Most lines of one order.
 pub const ITEMS_MAX: usize = 100;
-/// Most pieces on one line.
+/// Largest quantity of one line.
 pub const QUANTITY_MAX: i64 = 100_000;
-/// Longest customer id, SKU, reference or payment method, in characters.
+/// Longest customer id, SKU or reference, in characters.
 pub const TEXT_LEN_MAX: usize = 128;
 
 /// The body of `POST /orders` and `PUT /orders/{id}`.
@@ -30,7 +30,8 @@ pub struct Request {
         pattern = "^[!-~]+$"
     )]
     payment_method: String,
-    /// The merchant's own name for this purchase, unique for good: cart, invoice.
+    /// The merchant's own name for this purchase, such as a cart or an invoice. It is unique per
+    /// principal and never expires.
     #[schema(example = "cart-4711")]
     #[serde(default)]
     reference: Option<String>,
@@ -108,7 +109,7 @@ impl Draft {
         })
     }
 
-    /// What fulfilment is to ship.
+    /// The lines for fulfilment to ship.
     pub fn lines(&self) -> Vec<Line> {
         let line = |item: &Item| Line {
             sku: item.sku.clone(),
@@ -128,7 +129,7 @@ fn check_item(line: usize, item: RequestItem, currency: Currency) -> Result<Item
     }
     Ok(Item {
         sku: item.sku,
-        // Checked above: it fits.
+        // Checked above: at most QUANTITY_MAX.
         quantity: item.quantity as u32,
         unit_price: Money::new(item.unit_price, currency)?,
     })
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_total_is_the_sum_of_its_lines() {
+    fn total_is_the_sum_of_the_lines() {
         let draft = draft(|body| {
             let extra = json!({"sku": "SKU-1", "quantity": 3, "unit_price": 100});
             body["items"].as_array_mut().unwrap().push(extra);
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_order_may_have_is_named() {
+    fn invalid_members_are_named() {
         let line = 0;
         let set = |path: &'static str, value: Value| {
             draft(move |body| *body.pointer_mut(path).unwrap() = value).unwrap_err()
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_total_past_the_limit_is_refused_and_does_not_wrap() {
+    fn total_above_the_limit_is_invalid_and_does_not_wrap() {
         let result = draft(|body| {
             body["items"][0]["quantity"] = json!(QUANTITY_MAX);
             body["items"][0]["unit_price"] = json!(money::AMOUNT_MAX);

@@ -1,4 +1,4 @@
-//! Paying again after a decline: what is asked for, and when it may be had.
+//! Paying again after a decline: the request, and when it is allowed.
 
 use money::{InvalidPaymentMethod, PaymentMethod};
 use serde::Deserialize;
@@ -20,25 +20,25 @@ pub struct PaymentRequest {
 }
 
 impl PaymentRequest {
-    /// The payment method, if a provider can read it.
+    /// The payment method, if the provider would accept its name.
     pub fn check(self) -> Result<PaymentMethod, InvalidPaymentMethod> {
         PaymentMethod::parse(self.payment_method)
     }
 }
 
-/// Why no further attempt may be opened.
+/// Why no further attempt can be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotPayable {
-    /// The attempt before is open, or its outcome is not known yet. This may change.
+    /// The current attempt is open, or its outcome is unknown. This may change.
     Open,
-    /// Money was taken. It may have been given back since: this order is over all the same.
+    /// Money was taken. Even if it was refunded since, this order is finished.
     Paid,
-    /// Called off, or asked to be.
+    /// Cancelled, or cancellation was requested.
     Cancelled,
 }
 
-/// Whether the order may be paid by a further attempt: only if the last one took no money for sure,
-/// and nobody wants to be rid of the order.
+/// Whether a further attempt may be opened: only if the last one certainly took no money, and no
+/// cancellation was requested.
 pub fn pay_again(status: Status, cancel_requested: bool) -> Result<(), NotPayable> {
     match (status, cancel_requested) {
         (Status::Paid | Status::Shipped | Status::Refunded, _) => Err(NotPayable::Paid),
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_declined_order_that_is_still_wanted_may_be_paid_again() {
+    fn only_declined_order_without_cancellation_is_payable() {
         use NotPayable::{Cancelled, Open, Paid};
         let expected = [
             (Status::Placed, Err(Open), Err(Cancelled)),
@@ -66,9 +66,10 @@ mod tests {
             (Status::Refunded, Err(Paid), Err(Paid)),
         ];
         assert_eq!(expected.map(|(status, ..)| status), Status::ALL);
-        for (status, wanted, called_off) in expected {
-            assert_eq!(pay_again(status, false), wanted, "{status}");
-            assert_eq!(pay_again(status, true), called_off, "{status}, called off");
+        for (status, payable, after_request) in expected {
+            assert_eq!(pay_again(status, false), payable, "{status}");
+            let message = format!("{status}, cancellation requested");
+            assert_eq!(pay_again(status, true), after_request, "{message}");
         }
     }
 }

@@ -1,4 +1,7 @@
-//! The states of an order, and which event leads from which to which.
+//! The status of an order, and which event leads from which status to which.
+//!
+//! An order's version counts steps, not updates. It starts at [`FIRST_VERSION`]; a change of status
+//! adds [`Status::steps_to`], a cancellation request adds 1, and a new attempt adds 1.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,6 +9,9 @@ use std::str::FromStr;
 use events::EventType;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+/// The version of a new order.
+pub const FIRST_VERSION: i32 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -39,8 +45,9 @@ impl Status {
         }
     }
 
-    /// How many states lie behind this one within its attempt. A state that was skipped counts, so
-    /// that the version tells of every order whether it came here by legal steps.
+    /// The number of steps from `placed` to this status within one attempt. Every legal path to a
+    /// status has the same number, because a skipped status counts as a step. So an order's version
+    /// shows whether it got here by legal steps.
     const fn depth(self) -> i32 {
         match self {
             Self::Placed => 0,
@@ -49,17 +56,19 @@ impl Status {
         }
     }
 
-    /// What a change to a later state of the same attempt adds to the version.
+    /// What a change to a later status of the same attempt adds to the version: 1 per step, skipped
+    /// steps included. `placed` to `shipped` adds 2, with or without `paid` in between.
     pub const fn steps_to(self, after: Self) -> i32 {
         after.depth() - self.depth()
     }
 }
 
-/// The state after the event; `None` if the event changes nothing because it is stale, repeated, or
-/// about something that cannot happen from here.
+/// The status after the event. `None` if the event changes nothing: it is stale or repeated, or is
+/// not possible from this status.
 ///
-/// The events of one service come in order, those of two may not: after the broker lost its data
-/// each service publishes its own again. So `placed` may learn of the end before the middle.
+/// The events of one service arrive in order. Those of two services may not: after the broker has
+/// lost its data, each service publishes its own events again. So a `placed` order may receive
+/// `fulfilment.shipped` before `payment.captured`.
 pub fn next(status: Status, event: EventType) -> Option<Status> {
     match (status, event) {
         (Status::Placed, EventType::PaymentCaptured) => Some(Status::Paid),
@@ -96,7 +105,7 @@ impl FromStr for Status {
 mod tests {
     use super::*;
 
-    /// Every change there is, and what it adds to the version.
+    /// Every legal change, and what it adds to the version.
     const LEGAL: [(Status, EventType, Status, i32); 8] = [
         (Status::Placed, EventType::PaymentCaptured, Status::Paid, 1),
         (
@@ -144,7 +153,7 @@ mod tests {
     ];
 
     #[test]
-    fn only_these_pairs_of_state_and_event_change_anything() {
+    fn only_legal_pairs_of_status_and_event_change_the_status() {
         for status in Status::ALL {
             for event in EventType::ALL {
                 let expected = LEGAL
@@ -158,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_comes_again_changes_nothing() {
+    fn repeated_event_changes_nothing() {
         for status in Status::ALL {
             for event in EventType::ALL {
                 if let Some(after) = next(status, event) {
@@ -168,15 +177,15 @@ mod tests {
         }
     }
 
-    /// What payment may say of one attempt, and what fulfilment may say with it: however the two
-    /// are shuffled, the order ends in the same state with the same version.
+    /// The events of payment and of fulfilment for one attempt, in every interleaving: the order ends
+    /// with the same status and version.
     #[test]
-    fn however_two_services_events_are_shuffled_the_end_is_the_same() {
+    fn interleaving_of_two_services_does_not_change_the_end() {
         use EventType::{
             FulfilmentRejected, FulfilmentShipped, PaymentCaptured, PaymentDeclined,
             PaymentRefunded, PaymentVoided,
         };
-        let stories: [(&[EventType], &[EventType], Status); 5] = [
+        let cases: [(&[EventType], &[EventType], Status); 5] = [
             (&[PaymentCaptured], &[FulfilmentShipped], Status::Shipped),
             (
                 &[PaymentCaptured, PaymentRefunded],
@@ -191,16 +200,17 @@ mod tests {
             ),
             (&[PaymentDeclined], &[], Status::Declined),
         ];
-        for (payment, fulfilment, end) in stories {
-            for shuffled in merges(payment, fulfilment) {
-                let (mut status, mut version) = (Status::Placed, 1);
-                for event in &shuffled {
+        for (payment, fulfilment, end) in cases {
+            for interleaved in merges(payment, fulfilment) {
+                let (mut status, mut version) = (Status::Placed, FIRST_VERSION);
+                for event in &interleaved {
                     if let Some(after) = next(status, *event) {
                         version += status.steps_to(after);
                         status = after;
                     }
                 }
-                assert_eq!((status, version), (end, 1 + end.depth()), "{shuffled:?}");
+                let expected = (end, FIRST_VERSION + end.depth());
+                assert_eq!((status, version), expected, "{interleaved:?}");
             }
         }
     }
@@ -223,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn names_survive_the_round_trip() {
+    fn status_names_round_trip() {
         for status in Status::ALL {
             assert_eq!(status.as_str().parse::<Status>().unwrap(), status);
         }

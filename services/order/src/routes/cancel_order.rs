@@ -1,33 +1,32 @@
-//! `DELETE /orders/{id}`: the wish that an order should not ship, recorded once.
+//! `DELETE /orders/{id}`: requests that an order is cancelled; recorded once.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use events::OrderCancelRequested;
-use service_kit::{crash, database};
+use service_kit::openapi_errors::{Malformed, NotFound, Unauthenticated, Unavailable};
+use service_kit::{RequestError, crash, database};
 use sqlx::Connection as _;
 use telemetry::http::SpanAttribute;
 use uuid::Uuid;
 
 use crate::domain::{Cancellation, Status, cancel};
 use crate::routes::if_match::IfMatch;
-use crate::routes::refusal::{
-    Malformed, NotFound, PreconditionFailed, Shipped, Unauthenticated, Unavailable,
-};
+use crate::routes::openapi_errors::{PreconditionFailed, Shipped};
 use crate::routes::request::{self, bounded};
 use crate::routes::{Error, Services};
+use crate::store::cancellations::{self, CancellationRequest};
 use crate::store::orders::{self, Order};
-use crate::store::wishes::{self, CancelWish};
 
-/// What the wish itself adds to the version.
-const WISH_STEPS: i32 = 1;
+/// What the request itself adds to the version.
+const REQUEST_STEPS: i32 = 1;
 
-/// Asks for an order not to ship, any number of times.
+/// Requests that an order is cancelled. Safe to repeat at any time.
 ///
-/// 204 means that the wish is stored, not that it came true: the order may be on its way already.
-/// `GET` shows what came of it: `cancelled` if no money was taken, `refunded` if it was given back,
-/// `shipped` if it was too late. Needs no key: a repeat is answered 204 and changes nothing.
+/// 204 means that the cancellation request is stored, not that the order is cancelled: it may be
+/// too late. `GET` shows the outcome: `cancelled` if no money was taken, `refunded` if it was
+/// returned, `shipped` if it was too late. Needs no key: a repeat gets 204 and changes nothing.
 #[utoipa::path(
     delete,
     path = "/orders/{id}",
@@ -36,16 +35,16 @@ const WISH_STEPS: i32 = 1;
         ("id" = Uuid, Path),
         (
             "If-Match" = Option<String>, Header,
-            description = "Only if the order is still at one of these versions: `ETag`s, compared \
-                strongly, or `*`. Not asked of a wish that is recorded already, so that a retry \
-                whose first answer was lost is told 204."
+            description = "Cancel only if the order is at one of these versions: `ETag`s, compared \
+                strongly, or `*`. Not checked if a cancellation request is recorded already, so \
+                that a retry after a lost response gets 204."
         )
     ),
     responses(
         (
             status = 204,
-            description = "The wish is stored. `GET` shows what came of it: `cancelled`, \
-                `refunded`, or `shipped` if it was too late"
+            description = "The cancellation request is stored. `GET` shows the outcome: \
+                `cancelled`, `refunded`, or `shipped` if it was too late"
         ),
         Malformed, Unauthenticated, NotFound, Shipped, PreconditionFailed, Unavailable
     ),
@@ -66,8 +65,8 @@ pub(super) async fn handle(
     Ok(response)
 }
 
-/// Wish and event in one commit, under the order's lock: a consumer that is just moving the order
-/// comes before or after, never in between.
+/// Stores request and event in one commit, under the order's lock: a consumer that changes the
+/// order comes before or after, never in between.
 async fn record(
     services: &Services,
     principal_id: &str,
@@ -79,14 +78,15 @@ async fn record(
     let order = orders::find_and_lock(&mut tx, principal_id, id)
         .await?
         .ok_or(Error::NotFound)?;
-    match wish(&order, condition) {
-        Ok(Some(wish)) => {
-            if wish.status != Status::Cancelled {
+    match to_record(&order, condition) {
+        Ok(Some(request)) => {
+            if request.status != Status::Cancelled {
                 outbox::enqueue(&mut tx, &[request::seal(&event(&order))?]).await?;
             }
-            // The row is locked, so it is what it was; if not, the next try sees what it is.
-            if !wishes::request_cancel(&mut tx, &wish).await? {
-                return Err(Error::Unavailable);
+            // The row is locked, so it cannot have changed. If it has, the client's retry decides
+            // on the new state.
+            if !cancellations::record(&mut tx, &request).await? {
+                return Err(RequestError::Unavailable.into());
             }
             tx.commit().await?;
             crash::point("cancel.committed");
@@ -94,38 +94,39 @@ async fn record(
             Ok(())
         }
         other => {
-            // Before the answer, not when the pool comes to it: the lock is in others' way.
+            // Before the response, and not when the connection returns to the pool: other requests
+            // wait for the lock.
             let _ = tx.rollback().await;
             other.map(|_| ())
         }
     }
 }
 
-/// What is to be recorded; `None` if nothing is, because there is nothing left to wish for.
-fn wish(order: &Order, condition: &IfMatch) -> Result<Option<CancelWish>, Error> {
+/// What to record; `None` if the order needs no cancellation request.
+fn to_record(order: &Order, condition: &IfMatch) -> Result<Option<CancellationRequest>, Error> {
     let status: Status = order.status.parse()?;
     let cancellation = cancel(status, order.cancel_requested);
-    if cancellation == Cancellation::Repeated {
+    if cancellation == Cancellation::AlreadyRequested {
         return Ok(None);
     }
     if !condition.holds(order.version) {
         return Err(Error::PreconditionFailed);
     }
     let after = match cancellation {
-        Cancellation::Repeated | Cancellation::Moot => return Ok(None),
+        Cancellation::AlreadyRequested | Cancellation::NothingToCancel => return Ok(None),
         Cancellation::TooLate => return Err(Error::Shipped),
-        Cancellation::Ask => status,
-        Cancellation::AtOnce => Status::Cancelled,
+        Cancellation::AskFulfilment => status,
+        Cancellation::Immediate => Status::Cancelled,
     };
-    Ok(Some(CancelWish {
+    Ok(Some(CancellationRequest {
         order_id: order.id,
         version: order.version,
         status: after,
-        steps: WISH_STEPS + status.steps_to(after),
+        steps: REQUEST_STEPS + status.steps_to(after),
     }))
 }
 
-/// Nobody acts on it but fulfilment.
+/// For fulfilment, which decides whether the order ships.
 fn event(order: &Order) -> OrderCancelRequested {
     OrderCancelRequested {
         v: request::PAYLOAD_VERSION,

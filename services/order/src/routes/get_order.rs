@@ -1,4 +1,4 @@
-//! `GET /orders/{id}`, with its version as ETag.
+//! `GET /orders/{id}`, with the order's version as its ETag.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -6,22 +6,22 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use service_kit::database;
+use service_kit::openapi_errors::{Malformed, NotFound, Unauthenticated, Unavailable};
 use uuid::Uuid;
 
-use crate::routes::refusal::{Malformed, NotFound, Unauthenticated, Unavailable};
 use crate::routes::request::bounded;
 use crate::routes::view::{self, OrderView};
 use crate::routes::{Error, Services};
 use crate::store::orders;
 
-/// One of the caller's orders.
+/// Returns one of the caller's orders.
 #[utoipa::path(
     get,
     path = "/orders/{id}",
     operation_id = "get_order",
     params(
         ("id" = Uuid, Path),
-        ("If-None-Match" = Option<String>, Header, description = "An `ETag` seen before")
+        ("If-None-Match" = Option<String>, Header, description = "An `ETag` from an earlier response")
     ),
     responses(
         (
@@ -29,7 +29,7 @@ use crate::store::orders;
             headers(("ETag" = String, description = "The order's version, quoted"))
         ),
         (
-            status = 304, description = "Still the version that `If-None-Match` names",
+            status = 304, description = "The order is still at the version that `If-None-Match` names",
             headers(("ETag" = String, description = "The order's version, quoted"))
         ),
         Malformed, Unauthenticated, NotFound, Unavailable
@@ -65,8 +65,8 @@ async fn read(
     Ok(([(header::ETAG, etag)], Json(view)).into_response())
 }
 
-/// Whether `If-None-Match` names the version: a list, any of it weak (a proxy that compresses makes
-/// it so), or `*`.
+/// Whether `If-None-Match` names the version: `*`, or a list of tags. A tag may be weak, because a
+/// proxy that compresses weakens it.
 fn is_known(headers: &HeaderMap, etag: &str) -> bool {
     let lists = headers.get_all(header::IF_NONE_MATCH).iter();
     lists

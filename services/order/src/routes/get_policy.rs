@@ -1,4 +1,4 @@
-//! `GET /idempotency-policy`: what clients may rely on, for machines to read.
+//! `GET /idempotency-policy`: the rules for `Idempotency-Key`, machine-readable.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,7 +6,7 @@ use idempotency::Policy;
 
 use crate::routes::{KEYED_ROUTES, Services};
 
-/// What clients may rely on when they send an `Idempotency-Key`.
+/// The rules for `Idempotency-Key`: how long a key is honoured, and on which routes.
 #[utoipa::path(
     get,
     path = "/idempotency-policy",

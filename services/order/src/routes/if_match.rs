@@ -1,4 +1,4 @@
-//! The `If-Match` header: a change only of the version that the client has seen.
+//! The `If-Match` header: change the order only if it is at a version that the client has seen.
 
 use axum::http::{HeaderMap, header};
 
@@ -8,8 +8,8 @@ use crate::routes::{Error, view};
 pub(super) enum IfMatch {
     /// No condition, or one that every order meets: `*`.
     Any,
-    /// Entity tags with their quotes, weak ones left out: a change asks for a strong comparison, in
-    /// which they match nothing.
+    /// Entity tags with their quotes. Weak tags are left out: a change needs a strong comparison,
+    /// which a weak tag never passes.
     Strong(Vec<Vec<u8>>),
 }
 
@@ -19,7 +19,7 @@ impl IfMatch {
         if lines.peek().is_none() {
             return Ok(Self::Any);
         }
-        // Several lines are one list.
+        // Several header lines form one list.
         let lines: Vec<&[u8]> = lines.map(|line| line.as_bytes()).collect();
         let list = lines.join(&b","[..]);
         if list.trim_ascii() == b"*" {
@@ -39,7 +39,7 @@ impl IfMatch {
     }
 }
 
-/// The strong tags of a list; `None` if it is not one. A tag may contain commas.
+/// The strong tags of a list; `None` if the list is malformed. A tag may contain commas.
 fn parse(list: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut strong = Vec::new();
     let mut found = false;
@@ -52,7 +52,7 @@ fn parse(list: &[u8]) -> Option<Vec<Vec<u8>>> {
         if !inside[..length].iter().all(|byte| is_tag_byte(*byte)) {
             return None;
         }
-        // What was inside, and a quote on either side.
+        // The opaque part and its two quotes.
         let (tag, after) = opaque.split_at(length + 2);
         if !is_weak {
             strong.push(tag.to_vec());
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_holds_if_any_strong_tag_names_it() {
+    fn condition_holds_if_a_strong_tag_names_the_version() {
         for (lines, holds) in [
             (&[][..], true),
             (&["*"], true),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_tags_is_malformed() {
+    fn malformed_lists_are_rejected() {
         for line in [
             "",
             ",",

@@ -7,11 +7,11 @@ use axum::http::HeaderMap;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use service_kit::database;
+use service_kit::openapi_errors::{Malformed, Unauthenticated, Unavailable};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::domain::Status;
-use crate::routes::refusal::{Malformed, Unauthenticated, Unavailable};
 use crate::routes::request::bounded;
 use crate::routes::view::OrderView;
 use crate::routes::{Error, Services};
@@ -24,18 +24,18 @@ const LIMIT_MAX: i64 = 200;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
-    /// Only orders in this state.
+    /// Only orders with this status.
     status: Option<String>,
-    /// Orders per page, 1 to 200; 50 if absent.
+    /// Orders per page, 1 to 200; the default is 50.
     limit: Option<i64>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     after: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Listing {
     orders: Vec<OrderView>,
-    /// Where the next page starts; absent on the last.
+    /// Where the next page starts; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -58,15 +58,16 @@ pub(super) async fn handle(
     page: Result<Query<Page>, QueryRejection>,
 ) -> Result<Json<Listing>, Error> {
     let principal = services.authenticator.principal(&headers).await?;
-    let Query(page) = page.map_err(|_| Error::Query("only status, limit and after are known"))?;
+    let Query(page) =
+        page.map_err(|_| Error::Query("the parameters are status, limit and after"))?;
     let limit = page.limit.unwrap_or(LIMIT_DEFAULT);
     if !(1..=LIMIT_MAX).contains(&limit) {
         return Err(Error::Query("limit must be between 1 and 200"));
     }
     let status = page.status.map(|name| name.parse::<Status>()).transpose();
-    let status = status.map_err(|_| Error::Query("status is not a state of an order"))?;
+    let status = status.map_err(|_| Error::Query("status is not the status of an order"))?;
     let after = page.after.map(|cursor| parse_cursor(&cursor)).transpose()?;
-    // One more than asked for tells whether there is a next page.
+    // One more order than requested shows whether there is a next page.
     let mut found = bounded(async {
         let mut connection = database::acquire(&services.pool).await?;
         let found = orders::list(&mut connection, &principal.id, status, after, limit + 1).await;
@@ -83,7 +84,7 @@ pub(super) async fn handle(
     Ok(Json(Listing { orders, next }))
 }
 
-/// Opaque to clients: the place in the sort order, in microseconds as Postgres keeps them.
+/// Opaque to clients: the position in the sort order, with microseconds as Postgres stores them.
 fn cursor(order: &Order) -> String {
     format!(
         "{}.{}",
@@ -95,10 +96,10 @@ fn cursor(order: &Order) -> String {
 fn parse_cursor(cursor: &str) -> Result<(DateTime<Utc>, Uuid), Error> {
     let parse = || {
         let (micros, id) = cursor.split_once('.')?;
-        // Unsigned: there are instants before 1970 that Postgres does not know.
+        // Unsigned: Postgres cannot represent every instant before 1970.
         let micros = i64::try_from(micros.parse::<u64>().ok()?).ok()?;
         let time = DateTime::from_timestamp_micros(micros)?;
         Some((time, id.parse().ok()?))
     };
-    parse().ok_or(Error::Query("after is not the next of a page"))
+    parse().ok_or(Error::Query("after is not the `next` of a page"))
 }

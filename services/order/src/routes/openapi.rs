@@ -1,12 +1,12 @@
 //! `GET /openapi.json`.
 
 use axum::Json;
+use service_kit::openapi_errors::BearerScheme;
+use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::{Modify, OpenApi};
 
 use crate::routes::{
-    cancel_order, get_order, get_policy, list_orders, pay_order, place_order, put_order, refusal,
+    cancel_order, get_order, get_policy, list_orders, pay_order, place_order, put_order,
 };
 
 #[derive(OpenApi)]
@@ -14,7 +14,7 @@ use crate::routes::{
     info(
         title = "ChargeOnce order API",
         version = "1",
-        description = "Orders that can be sent any number of times and are placed once."
+        description = "Orders: a request may be sent any number of times and is placed once."
     ),
     paths(
         place_order::handle,
@@ -26,25 +26,9 @@ use crate::routes::{
         get_policy::handle,
         handle
     ),
-    components(schemas(refusal::ProblemBody)),
-    modifiers(&Bearer)
+    modifiers(&BearerScheme)
 )]
 struct Api;
-
-struct Bearer;
-
-impl Modify for Bearer {
-    fn modify(&self, document: &mut Document) {
-        let scheme = HttpBuilder::new()
-            .scheme(HttpAuthScheme::Bearer)
-            .description(Some(
-                "An API key. It names the principal who owns the orders.",
-            ))
-            .build();
-        let components = document.components.get_or_insert_default();
-        components.add_security_scheme("bearer", SecurityScheme::Http(scheme));
-    }
-}
 
 /// This document.
 #[utoipa::path(
@@ -55,4 +39,22 @@ impl Modify for Bearer {
 )]
 pub(super) async fn handle() -> Json<Document> {
     Json(Api::openapi())
+}
+
+#[cfg(test)]
+mod tests {
+    use money::PaymentMethod;
+    use serde_json::to_value;
+
+    use super::*;
+
+    #[test]
+    fn payment_method_limit_is_the_one_of_the_type() {
+        let document = to_value(Api::openapi()).unwrap();
+        for schema in ["Request", "PaymentRequest"] {
+            let pointer = format!("/components/schemas/{schema}/properties/payment_method");
+            let property = document.pointer(&pointer).unwrap();
+            assert_eq!(property["maxLength"], PaymentMethod::LEN_MAX, "{schema}");
+        }
+    }
 }

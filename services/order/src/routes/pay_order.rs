@@ -1,4 +1,4 @@
-//! `POST /orders/{id}/payments`: a declined order is paid again, once per key.
+//! `POST /orders/{id}/payments`: pays a declined order again, once per key.
 
 use std::sync::Arc;
 
@@ -12,25 +12,26 @@ use events::{Line, OrderPaymentRequested};
 use idempotency::store::Claim;
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse, http, store};
 use money::Currency;
-use service_kit::{body, crash, database};
+use service_kit::openapi_errors::{
+    Malformed, NotFound, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
+};
+use service_kit::{RequestError, body, crash, database};
 use sqlx::{Connection as _, PgConnection};
 use telemetry::http::SpanAttribute;
 use telemetry::metric;
 use uuid::Uuid;
 
 use crate::domain::{NotPayable, PaymentRequest, Status, pay_again};
-use crate::routes::refusal::{
-    self, Malformed, NotFound, TooLarge, Unauthenticated, Unavailable, Unprocessable,
-    UnsupportedMediaType,
-};
+use crate::responses::{self, OpenedAttempt};
+use crate::routes::openapi_errors::{self, Unprocessable};
 use crate::routes::request::{self, bounded};
-use crate::routes::{Error, Services, error, view};
+use crate::routes::{Error, Services};
+use crate::store::attempts;
 use crate::store::orders::{self, Item, Order};
-use crate::store::wishes;
 
 pub(super) const ROUTE: &str = "POST /orders/{id}/payments";
 
-/// How often a request whose key expired, or was reaped, between two looks is run again.
+/// How often a request runs whose key expires, or is deleted, between two looks at it.
 const ROUNDS_MAX: u8 = 3;
 
 /// Pays a declined order again, once per key.
@@ -42,7 +43,7 @@ const ROUNDS_MAX: u8 = 3;
         ("id" = Uuid, Path),
         (
             "Idempotency-Key" = String, Header, min_length = 1, max_length = 255,
-            description = "Names this one intention: mint it once, send it with every retry. \
+            description = "Identifies this payment: create it once and send it with every retry. \
                 Visible ASCII, bare or as a quoted structured-field string. See \
                 /idempotency-policy.",
             example = "payment-7f3a"
@@ -53,14 +54,14 @@ const ROUNDS_MAX: u8 = 3;
         (
             status = 201,
             description = "The next attempt is open, by this or an earlier request with this key. \
-                `GET` of the order shows what comes of it",
-            body = view::Payment<'static>,
+                `GET` of the order shows its outcome",
+            body = OpenedAttempt<'static>,
             headers(
                 ("Location" = String, description = "URL of the order"),
-                ("Idempotent-Replayed" = bool, description = "`true` if this was answered before")
+                ("Idempotent-Replayed" = bool, description = "`true` on a replay")
             )
         ),
-        Malformed, Unauthenticated, NotFound, refusal::NotPayable, TooLarge, UnsupportedMediaType,
+        Malformed, Unauthenticated, NotFound, openapi_errors::NotPayable, TooLarge, UnsupportedMediaType,
         Unprocessable, Unavailable
     ),
     security(("bearer" = []))
@@ -77,11 +78,11 @@ pub(super) async fn handle(
     let body = body::read_json(&headers, body).await?;
     let content = ContentHash::of(&body);
     let invalid = |reason: &dyn std::fmt::Display| Error::Payment(reason.to_string());
-    let asked: PaymentRequest = serde_json::from_value(body).map_err(|error| invalid(&error))?;
+    let request: PaymentRequest = serde_json::from_value(body).map_err(|error| invalid(&error))?;
     let path = format!("/orders/{id}/payments");
-    let payment = Payment {
+    let payment = CheckedRequest {
         order_id: id,
-        payment_method: asked.check().map_err(|error| invalid(&error))?,
+        payment_method: request.check().map_err(|error| invalid(&error))?,
         fingerprint: Fingerprint::of(&principal.fingerprint_salt, "POST", &path, &content),
         principal,
         key,
@@ -92,9 +93,9 @@ pub(super) async fn handle(
     Ok(response)
 }
 
-async fn pay_in_rounds(services: &Services, payment: &Payment) -> Result<Response, Error> {
+async fn pay_in_rounds(services: &Services, payment: &CheckedRequest) -> Result<Response, Error> {
     for _ in 0..ROUNDS_MAX {
-        if let Some(response) = pay(services, payment).await? {
+        if let Some(response) = try_pay(services, payment).await? {
             return Ok(response);
         }
     }
@@ -103,8 +104,8 @@ async fn pay_in_rounds(services: &Services, payment: &Payment) -> Result<Respons
     })
 }
 
-/// A request that was understood.
-struct Payment {
+/// A request that passed every check.
+struct CheckedRequest {
     order_id: Uuid,
     principal: Arc<Principal>,
     key: Key,
@@ -112,7 +113,7 @@ struct Payment {
     payment_method: money::PaymentMethod,
 }
 
-impl Payment {
+impl CheckedRequest {
     fn scope(&self) -> Scope<'_> {
         Scope {
             principal_id: &self.principal.id,
@@ -122,36 +123,36 @@ impl Payment {
     }
 }
 
-/// What a look at the key and the order came to.
-enum Outcome {
-    /// This is new, and stored under the key once it is committed.
+/// What the transaction found or did.
+enum Claimed {
+    /// The key is new; this response is stored under it.
     New(StoredResponse),
-    /// The key has an answer.
+    /// The key has this response already.
     Known(StoredResponse),
-    /// The key had expired, and is free once this is committed.
+    /// The key had expired and was deleted.
     Freed,
 }
 
-/// The answer, new or the key's own; `None` if the key is free again.
-async fn pay(services: &Services, payment: &Payment) -> Result<Option<Response>, Error> {
+/// The response, new or replayed; `None` if the key is free again.
+async fn try_pay(services: &Services, payment: &CheckedRequest) -> Result<Option<Response>, Error> {
     let mut connection = database::acquire(&services.pool).await?;
     let mut tx = connection.begin().await?;
     match claim(&mut tx, services.key_window_seconds, payment).await {
-        Ok(Outcome::New(answer)) => {
+        Ok(Claimed::New(response)) => {
             tx.commit().await?;
             crash::point("pay_again.committed");
             services.wake.wake();
-            Ok(Some(http::response(answer)))
+            Ok(Some(http::response(response)))
         }
-        Ok(Outcome::Freed) => {
+        Ok(Claimed::Freed) => {
             tx.commit().await?;
             Ok(None)
         }
-        // Before the answer, not when the pool comes to it: the client's next request with this
-        // key would find it held.
-        Ok(Outcome::Known(answer)) => {
+        // Roll back before the response, and not when the connection returns to the pool: the
+        // client's next request with this key would find it locked.
+        Ok(Claimed::Known(response)) => {
             let _ = tx.rollback().await;
-            Ok(Some(http::replay(answer)))
+            Ok(Some(http::replay(response)))
         }
         Err(error) => {
             let _ = tx.rollback().await;
@@ -163,74 +164,75 @@ async fn pay(services: &Services, payment: &Payment) -> Result<Option<Response>,
 async fn claim(
     tx: &mut PgConnection,
     window_seconds: u64,
-    payment: &Payment,
-) -> Result<Outcome, Error> {
+    payment: &CheckedRequest,
+) -> Result<Claimed, Error> {
     let (scope, id) = (payment.scope(), payment.order_id);
     let print = &payment.fingerprint;
     match store::claim(tx, scope, print, Some(id), window_seconds).await? {
-        Claim::New => settle(tx, payment).await.map(Outcome::New),
-        Claim::Completed(answer) => {
+        Claim::New => decide(tx, payment).await.map(Claimed::New),
+        Claim::Completed(response) => {
             count("replayed");
-            Ok(Outcome::Known(answer))
+            Ok(Claimed::Known(response))
         }
         Claim::Mismatch => {
             count("mismatch");
-            Err(Error::KeyReused)
+            Err(RequestError::KeyReused.into())
         }
         Claim::InFlight { .. } => {
             count("in_flight");
             Err(Error::PaymentInFlight { order_id: id })
         }
-        // Written by a version that this one cannot read. Whatever it says, it is not done again:
-        // the order shows the attempt in force.
+        // A newer version wrote it in a format that this one cannot read. The payment is not made
+        // again: the response shows the order's current attempt.
         Claim::Unreadable { .. } => {
             let order = orders::find(tx, &payment.principal.id, id).await?;
             let order = order.ok_or(Error::NotFound)?;
-            Ok(Outcome::Known(view::of_known_attempt(&order)))
+            Ok(Claimed::Known(responses::for_known_attempt(&order)))
         }
         Claim::Expired => {
             store::forget_expired(tx, scope).await?;
-            Ok(Outcome::Freed)
+            Ok(Claimed::Freed)
         }
     }
 }
 
-/// Attempt, event, and key with its answer, to be committed together; or the refusal under the key,
-/// if it is one that stays. Two requests with two keys meet at the order's lock: the second finds
-/// the first one's attempt open.
-async fn settle(tx: &mut PgConnection, payment: &Payment) -> Result<StoredResponse, Error> {
+/// Stores attempt, event, and key with its response, for one commit; or the problem under the key, if
+/// it is final. Two requests with two keys meet at the order's lock: the second finds the attempt of
+/// the first one open.
+async fn decide(tx: &mut PgConnection, payment: &CheckedRequest) -> Result<StoredResponse, Error> {
     let order_id = payment.order_id;
     let order = orders::find_and_lock(tx, &payment.principal.id, order_id)
         .await?
         .ok_or(Error::NotFound)?;
     let status: Status = order.status.parse()?;
-    let (outcome, answer) = match pay_again(status, order.cancel_requested) {
+    let (outcome, response) = match pay_again(status, order.cancel_requested) {
         Ok(()) => (
             "placed",
             open(tx, &order, payment.payment_method.as_str()).await?,
         ),
-        // May be another answer in a moment: nothing is stored, the key stays free.
+        // Not final: nothing is stored, and the key stays free.
         Err(reason @ NotPayable::Open) => return Err(Error::NotPayable { order_id, reason }),
         Err(reason) => {
-            let refusal = error::not_payable(order_id, reason);
-            ("refused", view::of_problem(&refusal))
+            let problem = responses::not_payable(order_id, reason);
+            ("refused", StoredResponse::from(&problem))
         }
     };
-    store::complete(tx, payment.scope(), &answer).await?;
+    store::complete(tx, payment.scope(), &response).await?;
     count(outcome);
-    Ok(answer)
+    Ok(response)
 }
 
-/// Opens the order's next attempt and announces it.
+/// Opens the order's next attempt and enqueues its event.
 async fn open(
     tx: &mut PgConnection,
     order: &Order,
     payment_method: &str,
 ) -> Result<StoredResponse, Error> {
     let items = orders::items(tx, order.id).await?;
-    // The row is locked, so it is what it was a moment ago; if not, the next try sees what it is.
-    if !wishes::open_attempt(tx, order.id, order.version, payment_method).await? {
-        return Err(Error::Unavailable);
+    // The row is locked, so it cannot have changed. If it has, the client's retry decides on the new
+    // state.
+    if !attempts::open_next(tx, order.id, order.version, payment_method).await? {
+        return Err(RequestError::Unavailable.into());
     }
     let event = OrderPaymentRequested {
         v: request::PAYLOAD_VERSION,
@@ -243,7 +245,7 @@ async fn open(
         lines: items.into_iter().map(line).collect::<Result<_, _>>()?,
     };
     outbox::enqueue(tx, &[request::seal(&event)?]).await?;
-    Ok(view::of_new_attempt(order, payment_method))
+    Ok(responses::for_new_attempt(order, payment_method))
 }
 
 fn line(item: Item) -> Result<Line, sqlx::Error> {
@@ -253,7 +255,7 @@ fn line(item: Item) -> Result<Line, sqlx::Error> {
     })
 }
 
-/// The table holds what this service never stored.
+/// The table has a value that this service never writes.
 fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> sqlx::Error {
     sqlx::Error::Decode(Box::new(error))
 }

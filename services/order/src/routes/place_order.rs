@@ -1,4 +1,6 @@
-//! `POST /orders`: an order, once per key.
+//! `POST /orders`: places an order, once per key.
+
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -6,26 +8,26 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use idempotency::store::Claim;
 use idempotency::{Fingerprint, StoredResponse, http, store};
-use service_kit::database;
+use service_kit::openapi_errors::{
+    Malformed, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
+};
+use service_kit::{RequestError, database};
 use sqlx::PgConnection;
 use telemetry::http::SpanAttribute;
 use telemetry::metric;
 use uuid::Uuid;
 
 use crate::domain::draft;
-use crate::intake::Verdict;
-use crate::routes::refusal::{
-    Conflict, Malformed, TooLarge, Unauthenticated, Unavailable, Unprocessable,
-    UnsupportedMediaType,
-};
+use crate::responses::{self, PlacedOrder};
+use crate::routes::openapi_errors::{Conflict, Unprocessable};
 use crate::routes::request::{self, bounded};
-use crate::routes::{Error, Services, view};
-use crate::store::intake::{KeyClaim, NewOrder};
+use crate::routes::{Error, Services};
+use crate::store::intake::{KeyClaim, NewOrder, Placement};
 use crate::store::orders;
 
 pub(super) const ROUTE: &str = "POST /orders";
 
-/// How often a request whose key expired, or was reaped, between two looks is run again.
+/// How often a request runs whose key expires, or is deleted, between two looks at it.
 const ROUNDS_MAX: u8 = 3;
 
 /// Places an order, once per key.
@@ -35,7 +37,7 @@ const ROUNDS_MAX: u8 = 3;
     operation_id = "place_order",
     params((
         "Idempotency-Key" = String, Header, min_length = 1, max_length = 255,
-        description = "Names this one intention: mint it once, send it with every retry. Visible \
+        description = "Identifies this order: create it once and send it with every retry. Visible \
             ASCII, bare or as a quoted structured-field string. See /idempotency-policy.",
         example = "order-7f3a"
     )),
@@ -43,18 +45,18 @@ const ROUNDS_MAX: u8 = 3;
     responses(
         (
             status = 201, description = "Placed, now or by an earlier request with this key",
-            body = view::Receipt<'static>,
+            body = PlacedOrder<'static>,
             headers(
                 ("Location" = String, description = "URL of the order"),
-                ("Idempotent-Replayed" = bool, description = "`true` if this was answered before")
+                ("Idempotent-Replayed" = bool, description = "`true` on a replay")
             )
         ),
         (
             status = 200, description = "The reference names this order, which has the same content",
-            body = view::Receipt<'static>,
+            body = PlacedOrder<'static>,
             headers(
                 ("Location" = String, description = "URL of the order"),
-                ("Idempotent-Replayed" = bool, description = "`true` if this was answered before")
+                ("Idempotent-Replayed" = bool, description = "`true` on a replay")
             )
         ),
         Malformed, Unauthenticated, Conflict, TooLarge, UnsupportedMediaType, Unprocessable,
@@ -76,83 +78,92 @@ pub(super) async fn handle(
         fingerprint: Fingerprint::of(salt, "POST", "/orders", &body.content_hash),
         key,
     };
-    // Time-ordered ids keep the indexes' inserts on their right edge.
+    // Time-ordered ids make the indexes grow at their right edge.
     let order = request::prepare(Uuid::now_v7(), principal, Some(claim), body)?;
-    bounded(place(&services, order)).await
+    bounded(place(&services, &Arc::new(order))).await
 }
 
-async fn place(services: &Services, mut order: NewOrder) -> Result<Response, Error> {
+async fn place(services: &Services, order: &Arc<NewOrder>) -> Result<Response, Error> {
     for _ in 0..ROUNDS_MAX {
-        order = match services.intake.submit(order).await? {
-            Verdict::Placed(order) => {
+        match services.intake.submit(order.clone()).await? {
+            Placement::Placed => {
                 count("placed");
-                let mut response = http::response(order.answer);
+                let mut response = http::response(order.response.clone());
                 let about = SpanAttribute("order.id", order.id.to_string());
                 response.extensions_mut().insert(about);
                 return Ok(response);
             }
-            Verdict::Answered(answer) => {
+            Placement::ReferenceTaken(response) => {
                 count("reference_taken");
-                return Ok(http::response(answer));
+                return Ok(http::response(response));
             }
-            Verdict::InFlight => {
+            Placement::InFlight => {
                 count("in_flight");
-                return Err(Error::KeyInFlight);
+                return Err(RequestError::KeyInFlight.into());
             }
-            Verdict::Known(order) => match answer_again(services, &order).await? {
-                Some(response) => return Ok(response),
-                None => order,
-            },
-        };
+            Placement::Known => {
+                if let Some(response) = replay(services, order).await? {
+                    return Ok(response);
+                }
+            }
+        }
     }
-    Err(Error::KeyInFlight)
+    Err(RequestError::KeyInFlight.into())
 }
 
-/// The answer that the key has; `None` if the key is free again.
-async fn answer_again(services: &Services, order: &NewOrder) -> Result<Option<Response>, Error> {
+/// The response that is stored under the key; `None` if the key is free again.
+async fn replay(services: &Services, order: &NewOrder) -> Result<Option<Response>, Error> {
     let (Some(scope), Some(claim)) = (order.scope(), &order.claim) else {
-        return Ok(None);
+        return Err(Error::Inconsistent("POST /orders without a key"));
     };
     let mut connection = database::acquire(&services.pool).await?;
     match store::find(&mut connection, scope, &claim.fingerprint).await? {
-        Some(Claim::Completed(answer)) => {
+        Some(Claim::Completed(response)) => {
             count("replayed");
-            Ok(Some(http::replay(answer)))
+            Ok(Some(http::replay(response)))
         }
         Some(Claim::Mismatch) => {
             count("mismatch");
-            Err(Error::KeyReused)
+            Err(RequestError::KeyReused.into())
         }
-        Some(Claim::InFlight { .. }) => Err(Error::KeyInFlight),
-        // Written by a version that this one cannot read: what was made under the key says it all.
+        Some(Claim::InFlight { .. }) => Err(RequestError::KeyInFlight.into()),
+        // A newer version wrote it in a format that this one cannot read. The tables have all that
+        // the response needs.
         Some(Claim::Unreadable { resource_id }) => {
-            let answer = derive_answer(&mut connection, order, resource_id).await?;
-            Ok(Some(http::replay(answer)))
+            let response = derive_response(&mut connection, order, resource_id).await?;
+            Ok(Some(http::replay(response)))
         }
-        Some(Claim::Expired | Claim::New) => {
+        Some(Claim::Expired) => {
             store::forget_expired(&mut connection, scope).await?;
             Ok(None)
         }
+        Some(Claim::New) => Err(Error::Inconsistent("a lookup claimed the key")),
+        // Expired, and deleted between the two looks.
         None => Ok(None),
     }
 }
 
-/// The key made an order, or met its reference taken; the tables still say which.
-async fn derive_answer(
+/// The key created an order, or its reference was taken; the tables show which.
+async fn derive_response(
     connection: &mut PgConnection,
     order: &NewOrder,
     resource_id: Option<Uuid>,
 ) -> Result<StoredResponse, Error> {
     let principal = &order.principal.id;
     if let Some(id) = resource_id
-        && let Some(made) = orders::find(connection, principal, id).await?
+        && let Some(created) = orders::find(connection, principal, id).await?
     {
-        return Ok(view::of_known_order(&made));
+        return Ok(responses::for_known_order(&created));
     }
     let reference = order.draft.reference.as_deref().ok_or(Error::NotFound)?;
     let first = orders::find_by_reference(connection, principal, reference).await?;
     let first = first.ok_or(Error::NotFound)?;
-    Ok(view::of_taken_reference(&first, &order.content_hash))
+    let correlation_id = &order.event.correlation_id;
+    Ok(responses::for_taken_reference(
+        &first,
+        &order.content_hash,
+        correlation_id,
+    ))
 }
 
 fn count(outcome: &'static str) {

@@ -1,4 +1,6 @@
-//! `PUT /orders/{id}`: idempotent by its URL, with no key and for ever.
+//! `PUT /orders/{id}`: idempotent by its URL, without a key and without a time limit.
+
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -7,34 +9,34 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use idempotency::http;
 use service_kit::database;
+use service_kit::openapi_errors::{
+    Malformed, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
+};
 use uuid::Uuid;
 
 use crate::domain::draft;
-use crate::intake::Verdict;
-use crate::routes::refusal::{
-    Conflict, Malformed, TooLarge, Unauthenticated, Unavailable, Unprocessable,
-    UnsupportedMediaType,
-};
+use crate::responses::{self, PlacedOrder};
+use crate::routes::openapi_errors::{Conflict, Unprocessable};
 use crate::routes::request::{self, bounded};
-use crate::routes::{Error, Services, view};
-use crate::store::intake::NewOrder;
+use crate::routes::{Error, Services};
+use crate::store::intake::{NewOrder, Placement};
 use crate::store::orders;
 
-/// Places an order under an id of the caller's choice, any number of times.
+/// Places an order under an id that the caller chose. Safe to repeat at any time.
 #[utoipa::path(
     put,
     path = "/orders/{id}",
     operation_id = "put_order",
-    params(("id" = Uuid, Path, description = "Chosen by the caller, best a fresh UUID")),
+    params(("id" = Uuid, Path, description = "Chosen by the caller; use a new UUID per order")),
     request_body = draft::Request,
     responses(
         (
-            status = 201, description = "Placed", body = view::Receipt<'static>,
+            status = 201, description = "Placed", body = PlacedOrder<'static>,
             headers(("Location" = String, description = "URL of the order"))
         ),
         (
-            status = 200, description = "Placed before with the same content",
-            body = view::Receipt<'static>,
+            status = 200, description = "Placed before, with the same content",
+            body = PlacedOrder<'static>,
             headers(("Location" = String, description = "URL of the order"))
         ),
         Malformed, Unauthenticated, Conflict, TooLarge, UnsupportedMediaType, Unprocessable,
@@ -51,26 +53,28 @@ pub(super) async fn handle(
     let principal = services.authenticator.principal(&headers).await?;
     let Path(id) = id.map_err(|_| Error::OrderId)?;
     let body = request::read(&headers, body).await?;
-    let order = request::prepare(id, principal, None, body)?;
-    bounded(put(&services, order)).await
+    let order = Arc::new(request::prepare(id, principal, None, body)?);
+    bounded(put(&services, &order)).await
 }
 
-async fn put(services: &Services, order: NewOrder) -> Result<Response, Error> {
-    match services.intake.submit(order).await? {
-        Verdict::Placed(order) => Ok(http::response(order.answer)),
-        Verdict::Answered(answer) => Ok(http::response(answer)),
-        Verdict::InFlight => Err(Error::KeyInFlight),
-        Verdict::Known(order) => known(services, &order).await,
+async fn put(services: &Services, order: &Arc<NewOrder>) -> Result<Response, Error> {
+    match services.intake.submit(order.clone()).await? {
+        Placement::Placed => Ok(http::response(order.response.clone())),
+        Placement::Known => known(services, order).await,
+        Placement::ReferenceTaken(_) | Placement::InFlight => {
+            Err(Error::Inconsistent("a request without a key met a key"))
+        }
     }
 }
 
-/// The same again is 200; anything else under this id, or this reference under another id, is 409.
+/// 200 for the same content. 409 for other content under this id, or for a reference that another
+/// order has.
 async fn known(services: &Services, order: &NewOrder) -> Result<Response, Error> {
     let mut connection = database::acquire(&services.pool).await?;
     let principal = &order.principal.id;
     if let Some(first) = orders::find(&mut connection, principal, order.id).await? {
         return if first.content_hash == order.content_hash.as_bytes() {
-            Ok(http::response(view::of_known_order(&first)))
+            Ok(http::response(responses::for_known_order(&first)))
         } else {
             Err(Error::Conflict {
                 order_id: Some(first.id),
@@ -81,7 +85,7 @@ async fn known(services: &Services, order: &NewOrder) -> Result<Response, Error>
         Some(reference) => orders::find_by_reference(&mut connection, principal, reference).await?,
         None => None,
     };
-    // Neither: the id belongs to somebody else, about whom nothing is said.
+    // If neither was found, another principal has the id. The response says nothing about them.
     Err(Error::Conflict {
         order_id: by_reference.map(|first| first.id),
     })

@@ -1,4 +1,4 @@
-//! What the routes that change something share: reading the body, and preparing what is stored.
+//! What the changing routes share: reading the body, and preparing everything that is stored.
 
 use std::sync::Arc;
 
@@ -12,18 +12,19 @@ use telemetry::Context;
 use uuid::Uuid;
 
 use crate::domain::{Draft, draft};
-use crate::routes::{Error, view};
+use crate::responses;
+use crate::routes::Error;
 use crate::store::intake::{KeyClaim, NewOrder};
 
-/// A body that is an order, and the hash of its canonical form.
+/// A checked order, and the hash of its canonical JSON.
 pub(super) struct OrderBody {
     pub(super) draft: Draft,
     pub(super) content_hash: ContentHash,
 }
 
-/// The name under which this service announces events.
+/// The source of the events that this service publishes.
 const SOURCE: &str = "order";
-/// The version of the payloads.
+/// The version of the event payloads.
 pub(super) const PAYLOAD_VERSION: u16 = 1;
 const FIRST_ATTEMPT: i32 = 1;
 
@@ -37,7 +38,7 @@ pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<OrderBody, E
     })
 }
 
-/// Everything that one commit will store: nothing is computed after it.
+/// Everything that one commit stores. Nothing is computed after the commit.
 pub(super) fn prepare(
     id: Uuid,
     principal: Arc<Principal>,
@@ -58,14 +59,14 @@ pub(super) fn prepare(
         id,
         principal,
         claim,
-        answer: view::of_new_order(id, &body.draft),
+        response: responses::for_new_order(id, &body.draft),
         event: seal(&event)?,
         content_hash: body.content_hash,
         draft: body.draft,
     })
 }
 
-/// The event as this service announces it, on behalf of the request at hand.
+/// The event as this service publishes it, with the context of the current request.
 pub(super) fn seal<E: Event>(event: &E) -> Result<Envelope, Error> {
     let context = Context::current();
     let origin = Origin {
@@ -76,7 +77,7 @@ pub(super) fn seal<E: Event>(event: &E) -> Result<Envelope, Error> {
     Envelope::seal(origin, event).map_err(Error::Event)
 }
 
-/// Gives the work at the store up when it takes too long.
+/// Abandons work at the store that takes too long.
 pub(super) async fn bounded<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     database::with_timeout(database::STORE_TIMEOUT, work).await
 }

@@ -4,13 +4,29 @@ use std::sync::Arc;
 
 use api_keys::Principal;
 use events::Envelope;
-use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse};
+use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse, store as keys};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::Draft;
+use crate::domain::{Draft, Status};
+use crate::responses;
+use crate::store::orders;
 
-/// Everything that one request stores, made before the database is asked.
+/// The outcome of one request to place an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Order, items, event, and key with its response, are stored.
+    Placed,
+    /// The reference already names an order. The key is stored with this response.
+    ReferenceTaken(StoredResponse),
+    /// Another request holds the key right now. Nothing was stored.
+    InFlight,
+    /// The key is known or, for a request without a key, the id or the reference is. Nothing was
+    /// stored.
+    Known,
+}
+
+/// Everything that one request stores. It is complete before the first SQL statement.
 #[derive(Debug)]
 pub struct NewOrder {
     pub id: Uuid,
@@ -20,7 +36,7 @@ pub struct NewOrder {
     pub draft: Draft,
     pub content_hash: ContentHash,
     pub event: Envelope,
-    pub answer: StoredResponse,
+    pub response: StoredResponse,
 }
 
 #[derive(Clone, Debug)]
@@ -40,28 +56,61 @@ impl NewOrder {
     }
 }
 
-/// What became of one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
-    /// Order, items, event, and key with its answer, are stored.
-    Placed,
-    /// Another request with this key is being stored right now.
-    InFlight,
-    /// The key is new, but the order is not: its reference or id is taken. The key now holds an
-    /// answer that is not true; the transaction must not commit before it is replaced.
-    Claimed,
-    /// The key (or, without one, the id or reference) is known; nothing was stored.
-    Known,
-}
-
-/// Stores the orders. Two of them must not have the same id.
+/// Stores the orders. No two of them may have the same id.
+///
+/// An order with a reference needs a transaction around the call: if the reference is taken, a
+/// second statement replaces the response that the first one stored under the key.
 pub async fn place(
     connection: &mut PgConnection,
-    orders: &[NewOrder],
+    orders: &[Arc<NewOrder>],
     window_seconds: u64,
 ) -> sqlx::Result<Vec<Placement>> {
+    let states = insert(connection, orders, window_seconds).await?;
+    let mut placements = Vec::with_capacity(orders.len());
+    for (order, state) in orders.iter().zip(states) {
+        placements.push(match state.as_str() {
+            "placed" => Placement::Placed,
+            "in_flight" => Placement::InFlight,
+            "known" => Placement::Known,
+            "reference_taken" => {
+                Placement::ReferenceTaken(replace_response(connection, order).await?)
+            }
+            other => return Err(inconsistent(order, &format!("unknown state {other:?}"))),
+        });
+    }
+    Ok(placements)
+}
+
+/// Replaces the response under the key: the order was not created, because its reference names
+/// another one.
+async fn replace_response(
+    connection: &mut PgConnection,
+    order: &NewOrder,
+) -> sqlx::Result<StoredResponse> {
+    let (Some(scope), Some(reference)) = (order.scope(), order.draft.reference.as_deref()) else {
+        return Err(inconsistent(order, "no key or no reference, and yet taken"));
+    };
+    let first = orders::find_by_reference(connection, &order.principal.id, reference)
+        .await?
+        .ok_or_else(|| inconsistent(order, "its reference is taken, but by no order"))?;
+    let correlation_id = &order.event.correlation_id;
+    let response = responses::for_taken_reference(&first, &order.content_hash, correlation_id);
+    keys::complete(connection, scope, &response).await?;
+    Ok(response)
+}
+
+/// The tables are in a state that this service never writes.
+fn inconsistent(order: &NewOrder, what: &str) -> sqlx::Error {
+    sqlx::Error::Decode(format!("order {}: {what}", order.id).into())
+}
+
+async fn insert(
+    connection: &mut PgConnection,
+    orders: &[Arc<NewOrder>],
+    window_seconds: u64,
+) -> sqlx::Result<Vec<String>> {
     let column = Columns::of(orders);
-    let rows = sqlx::query_file_scalar!(
+    sqlx::query_file_scalar!(
         "queries/place_orders.sql",
         &column.ids,
         &column.principals as &[&str],
@@ -76,38 +125,29 @@ pub async fn place(
         &column.methods as &[&str],
         &column.content_hashes as &[&[u8]],
         &column.correlations as &[&str],
-        &column.answer_headers,
-        &column.answer_bodies as &[&[u8]],
+        &column.response_statuses,
+        &column.response_headers,
+        &column.response_bodies as &[&[u8]],
         &column.event_ids,
+        &column.event_types as &[&str],
+        &column.sources as &[&str],
         &column.payloads as &[&str],
         &column.traceparents as &[Option<&str>],
         &column.shards,
-        window_seconds as f64,
         &column.item_orders,
         &column.item_lines,
         &column.item_skus as &[&str],
         &column.item_quantities,
         &column.item_prices,
+        window_seconds as f64,
         StoredResponse::VERSION,
+        Status::Placed.as_str(),
     )
     .fetch_all(connection)
-    .await?;
-    rows.iter().map(|outcome| read(outcome)).collect()
+    .await
 }
 
-fn read(outcome: &str) -> sqlx::Result<Placement> {
-    match outcome {
-        "placed" => Ok(Placement::Placed),
-        "in_flight" => Ok(Placement::InFlight),
-        "claimed" => Ok(Placement::Claimed),
-        "known" => Ok(Placement::Known),
-        other => Err(sqlx::Error::Decode(
-            format!("unknown outcome {other:?}").into(),
-        )),
-    }
-}
-
-/// The orders turned on their side: the statement takes one array per column.
+/// The orders by column: the statement takes one array per column.
 #[derive(Default)]
 struct Columns<'a> {
     ids: Vec<Uuid>,
@@ -123,9 +163,12 @@ struct Columns<'a> {
     methods: Vec<&'a str>,
     content_hashes: Vec<&'a [u8]>,
     correlations: Vec<&'a str>,
-    answer_headers: Vec<serde_json::Value>,
-    answer_bodies: Vec<&'a [u8]>,
+    response_statuses: Vec<i16>,
+    response_headers: Vec<serde_json::Value>,
+    response_bodies: Vec<&'a [u8]>,
     event_ids: Vec<Uuid>,
+    event_types: Vec<&'a str>,
+    sources: Vec<&'a str>,
     payloads: Vec<&'a str>,
     traceparents: Vec<Option<&'a str>>,
     shards: Vec<i16>,
@@ -137,7 +180,7 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(orders: &'a [NewOrder]) -> Self {
+    fn of(orders: &'a [Arc<NewOrder>]) -> Self {
         let mut columns = Self::default();
         for order in orders {
             columns.add(order);
@@ -162,9 +205,13 @@ impl<'a> Columns<'a> {
         self.methods.push(order.draft.payment_method.as_str());
         self.content_hashes.push(order.content_hash.as_bytes());
         self.correlations.push(&order.event.correlation_id);
-        self.answer_headers.push(order.answer.headers_json());
-        self.answer_bodies.push(&order.answer.body);
+        // An HTTP status has three digits.
+        self.response_statuses.push(order.response.status as i16);
+        self.response_headers.push(order.response.headers_json());
+        self.response_bodies.push(&order.response.body);
         self.event_ids.push(order.event.id);
+        self.event_types.push(order.event.event_type.as_str());
+        self.sources.push(&order.event.source);
         self.payloads.push(&order.event.payload);
         self.traceparents.push(order.event.traceparent.as_deref());
         self.shards.push(outbox::shard_of(order.id));
@@ -172,7 +219,7 @@ impl<'a> Columns<'a> {
             self.item_orders.push(order.id);
             self.item_lines.push(line);
             self.item_skus.push(&item.sku);
-            // At most QUANTITY_MAX, checked with the draft.
+            // The draft was checked: at most QUANTITY_MAX.
             self.item_quantities.push(item.quantity as i32);
             self.item_prices.push(item.unit_price.amount());
         }

@@ -1,4 +1,4 @@
-//! Reading orders, and moving them from state to state.
+//! Reading orders, and changing their status.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
@@ -18,7 +18,7 @@ pub struct Order {
     pub currency: String,
     pub payment_method: String,
     pub content_hash: Vec<u8>,
-    /// Whether somebody asked for it not to ship.
+    /// Whether a client requested cancellation.
     pub cancel_requested: bool,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -31,36 +31,39 @@ pub struct Item {
     pub unit_price: i64,
 }
 
+/// Selects whole orders. The checked macro needs the SQL as literals, so the column list is shared
+/// by a macro and not by a constant.
+macro_rules! select_orders {
+    ($condition:literal, $($argument:expr),+ $(,)?) => {
+        sqlx::query_as!(
+            Order,
+            r#"select id, reference, customer_id, status, version, attempt, amount, currency,
+                payment_method, content_hash, created_at, updated_at,
+                cancel_requested_at is not null as "cancel_requested!"
+             from orders "# + $condition,
+            $($argument),+
+        )
+    };
+}
+
 pub async fn find(
     connection: &mut PgConnection,
     principal_id: &str,
     id: Uuid,
 ) -> sqlx::Result<Option<Order>> {
-    sqlx::query_as!(
-        Order,
-        r#"select id, reference, customer_id, status, version, attempt, amount, currency,
-                payment_method, content_hash, created_at, updated_at,
-                cancel_requested_at is not null as "cancel_requested!"
-         from orders where id = $1 and principal_id = $2"#,
-        id,
-        principal_id
-    )
-    .fetch_optional(connection)
-    .await
+    select_orders!("where id = $1 and principal_id = $2", id, principal_id)
+        .fetch_optional(connection)
+        .await
 }
 
-/// The same, and nobody else changes it before the transaction ends.
+/// [`find`], and locks the order until the transaction ends.
 pub async fn find_and_lock(
     connection: &mut PgConnection,
     principal_id: &str,
     id: Uuid,
 ) -> sqlx::Result<Option<Order>> {
-    sqlx::query_as!(
-        Order,
-        r#"select id, reference, customer_id, status, version, attempt, amount, currency,
-                payment_method, content_hash, created_at, updated_at,
-                cancel_requested_at is not null as "cancel_requested!"
-         from orders where id = $1 and principal_id = $2 for update"#,
+    select_orders!(
+        "where id = $1 and principal_id = $2 for update",
         id,
         principal_id
     )
@@ -73,16 +76,38 @@ pub async fn find_by_reference(
     principal_id: &str,
     reference: &str,
 ) -> sqlx::Result<Option<Order>> {
-    sqlx::query_as!(
-        Order,
-        r#"select id, reference, customer_id, status, version, attempt, amount, currency,
-                payment_method, content_hash, created_at, updated_at,
-                cancel_requested_at is not null as "cancel_requested!"
-         from orders where principal_id = $1 and reference = $2"#,
+    select_orders!(
+        "where principal_id = $1 and reference = $2",
         principal_id,
         reference
     )
     .fetch_optional(connection)
+    .await
+}
+
+/// One page, newest first. `after` is the position (created at, id) of the last order before it.
+pub async fn list(
+    connection: &mut PgConnection,
+    principal_id: &str,
+    status: Option<Status>,
+    after: Option<(DateTime<Utc>, Uuid)>,
+    limit: i64,
+) -> sqlx::Result<Vec<Order>> {
+    let (after_time, after_id) = after.unzip();
+    select_orders!(
+        "where principal_id = $1
+           and ($2::text is null or status = $2)
+           and (created_at, id) < (coalesce($3::timestamptz, 'infinity'),
+                                   coalesce($4::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+         order by created_at desc, id desc
+         limit $5",
+        principal_id,
+        status.map(Status::as_str),
+        after_time,
+        after_id,
+        limit
+    )
+    .fetch_all(connection)
     .await
 }
 
@@ -96,37 +121,7 @@ pub async fn items(connection: &mut PgConnection, id: Uuid) -> sqlx::Result<Vec<
     .await
 }
 
-/// One page, newest first: what comes after the order (created at, id), if any is given.
-pub async fn list(
-    connection: &mut PgConnection,
-    principal_id: &str,
-    status: Option<Status>,
-    after: Option<(DateTime<Utc>, Uuid)>,
-    limit: i64,
-) -> sqlx::Result<Vec<Order>> {
-    let (after_time, after_id) = after.unzip();
-    sqlx::query_as!(
-        Order,
-        r#"select id, reference, customer_id, status, version, attempt, amount, currency,
-                payment_method, content_hash, created_at, updated_at,
-                cancel_requested_at is not null as "cancel_requested!"
-         from orders
-         where principal_id = $1
-           and ($2::text is null or status = $2)
-           and (created_at, id) < (coalesce($3::timestamptz, 'infinity'),
-                                   coalesce($4::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
-         order by created_at desc, id desc
-         limit $5"#,
-        principal_id,
-        status.map(Status::as_str),
-        after_time,
-        after_id,
-        limit
-    )
-    .fetch_all(connection)
-    .await
-}
-
+/// An order as the state machine needs it.
 pub struct State {
     pub id: Uuid,
     pub status: String,
@@ -134,7 +129,7 @@ pub struct State {
     pub attempt: i32,
 }
 
-/// Locks these orders, in the order of their ids, so that two batches never wait crosswise.
+/// Locks these orders in the order of their ids, so that two batches cannot deadlock.
 pub async fn lock(connection: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<State>> {
     sqlx::query_as!(
         State,
@@ -145,16 +140,18 @@ pub async fn lock(connection: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<V
     .await
 }
 
-/// A change of state, valid only for the version it was derived from.
+/// A change of status, valid only for the version that it was derived from.
 pub struct Change {
     pub id: Uuid,
+    /// The version before the change.
     pub version: i32,
+    /// The status after the change.
     pub status: Status,
-    /// Changes folded into this one; each counts as a version.
+    /// Added to the version; see [`Status::steps_to`].
     pub steps: i32,
 }
 
-/// Applies the changes that still fit; returns how many did.
+/// Applies the changes whose version still matches; returns how many did.
 pub async fn apply(connection: &mut PgConnection, changes: &[Change]) -> sqlx::Result<u64> {
     let ids: Vec<Uuid> = changes.iter().map(|change| change.id).collect();
     let versions: Vec<i32> = changes.iter().map(|change| change.version).collect();

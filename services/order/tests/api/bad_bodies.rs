@@ -1,14 +1,14 @@
-//! Bodies that are no order: refused with the right status, and nothing is stored.
+//! Invalid bodies are rejected with the right status, and nothing is stored.
 
 use reqwest::{Body, Method};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::answer::Answer;
-use crate::service::{KEY, Service, Stored, order, order_with, send};
+use crate::harness::{Harness, KEY, Stored, order, order_with, send};
+use crate::response::ApiResponse;
 
-async fn post_text(service: &Service, body: impl Into<Body>) -> Answer {
-    let request = service.request(Method::POST, "/orders").header(KEY, "k-1");
+async fn post_text(harness: &Harness, body: impl Into<Body>) -> ApiResponse {
+    let request = harness.request(Method::POST, "/orders").header(KEY, "k-1");
     send(
         request
             .header("content-type", "application/json")
@@ -31,8 +31,8 @@ fn without(member: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_json_is_malformed() {
-    let service = Service::start().await;
+async fn body_that_is_not_json_is_malformed() {
+    let harness = Harness::start().await;
     let whole = order().to_string();
     let deep = "[".repeat(60_000);
     let bodies: [&[u8]; 11] = [
@@ -49,15 +49,15 @@ async fn a_body_that_is_not_json_is_malformed() {
         &[whole.as_bytes(), b"{}"].concat(),
     ];
     for body in bodies {
-        let answer = post_text(&service, body.to_vec()).await;
-        answer.expect_problem(400, "malformed_json");
+        let response = post_text(&harness, body.to_vec()).await;
+        response.expect_problem(400, "malformed_json");
     }
-    assert_eq!(service.stored().await, Stored::default());
+    assert_eq!(harness.stored().await, Stored::default());
 }
 
 #[tokio::test]
-async fn json_that_is_no_order_is_refused() {
-    let service = Service::start().await;
+async fn json_that_is_not_an_order_is_rejected() {
+    let harness = Harness::start().await;
     let line = json!({"sku": "S", "quantity": 1, "unit_price": 1});
     let at_the_limit = json!({"sku": "S", "quantity": 1, "unit_price": money::AMOUNT_MAX});
     let mut bodies = vec![
@@ -70,7 +70,7 @@ async fn json_that_is_no_order_is_refused() {
         order_with("items", json!([])),
         order_with("items", json!({})),
         order_with("items", json!(vec![line; 101])),
-        // Each amount is legal, their sum is not.
+        // Each amount is valid, but their sum is not.
         order_with("items", json!([at_the_limit, at_the_limit])),
         order_with("reference", ""),
         order_with("reference", 7),
@@ -109,20 +109,20 @@ async fn json_that_is_no_order_is_refused() {
         bodies.push(item_with("unit_price", number));
     }
     for body in bodies {
-        for answer in [
-            service.post("k-1", &body).await,
-            service.put(Uuid::new_v4(), &body).await,
+        for response in [
+            harness.post("k-1", &body).await,
+            harness.put(Uuid::new_v4(), &body).await,
         ] {
-            assert_eq!(answer.status, 422, "{body}");
-            answer.expect_problem(422, "invalid_order");
+            assert_eq!(response.status, 422, "{body}");
+            response.expect_problem(422, "invalid_order");
         }
     }
-    assert_eq!(service.stored().await, Stored::default());
+    assert_eq!(harness.stored().await, Stored::default());
 }
 
 #[tokio::test]
-async fn the_largest_order_there_may_be_is_taken() {
-    let service = Service::start().await;
+async fn largest_allowed_order_is_accepted() {
+    let harness = Harness::start().await;
     let text = "ü".repeat(128);
     let line = json!({"sku": text, "quantity": 100_000, "unit_price": 1});
     let mut order = order_with("items", json!(vec![line; 100]));
@@ -130,14 +130,14 @@ async fn the_largest_order_there_may_be_is_taken() {
         order[member] = json!(text);
     }
     order["payment_method"] = json!("p".repeat(64));
-    let placed = service.post("k-1", &order).await;
+    let placed = harness.post("k-1", &order).await;
     assert_eq!(placed.expect(201).json()["amount"], 10_000_000);
-    assert_eq!(service.stored().await.items, 100);
+    assert_eq!(harness.stored().await.items, 100);
 }
 
 #[tokio::test]
-async fn a_body_of_another_type_is_unsupported() {
-    let service = Service::start().await;
+async fn other_content_type_is_unsupported() {
+    let harness = Harness::start().await;
     for content_type in [
         None,
         Some("text/plain"),
@@ -145,7 +145,7 @@ async fn a_body_of_another_type_is_unsupported() {
         Some("json"),
         Some(""),
     ] {
-        let request = service.request(Method::POST, "/orders").header(KEY, "k-1");
+        let request = harness.request(Method::POST, "/orders").header(KEY, "k-1");
         let mut request = request.body(order().to_string());
         if let Some(content_type) = content_type {
             request = request.header("content-type", content_type);
@@ -154,20 +154,20 @@ async fn a_body_of_another_type_is_unsupported() {
             .await
             .expect_problem(415, "unsupported_media_type");
     }
-    assert_eq!(service.stored().await, Stored::default());
+    assert_eq!(harness.stored().await, Stored::default());
 }
 
 #[tokio::test]
-async fn a_body_past_the_limit_is_too_large() {
-    let service = Service::start().await;
+async fn body_above_the_limit_is_too_large() {
+    let harness = Harness::start().await;
     let padded = format!(
         "{}{}",
         order(),
         " ".repeat(service_kit::http::BODY_BYTES_MAX)
     );
-    // Announced by its length, it is refused before it is read.
-    let announced = post_text(&service, padded).await;
+    // The content length is too large, so the body is rejected before it is read.
+    let announced = post_text(&harness, padded).await;
     announced.expect_problem(413, "body_too_large");
     assert!(announced.header("x-correlation-id").is_some());
-    assert_eq!(service.stored().await, Stored::default());
+    assert_eq!(harness.stored().await, Stored::default());
 }

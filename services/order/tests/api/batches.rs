@@ -1,4 +1,4 @@
-//! Several requests in one commit, put there on purpose: the queue is filled before a writer runs.
+//! Several requests in one commit. The tests fill the queue before a writer runs.
 
 use std::sync::Arc;
 
@@ -7,17 +7,20 @@ use events::{Envelope, OrderPlaced, Origin};
 use futures_util::future::join_all;
 use idempotency::{ContentHash, Fingerprint, Key};
 use order::domain::Draft;
-use order::intake::{Intake, Settings, Unavailable, Verdict};
-use order::routes::view;
-use order::store::intake::{KeyClaim, NewOrder};
+use order::intake::{Intake, Settings, Unavailable};
+use order::responses;
+use order::store::intake::{KeyClaim, NewOrder, Placement};
 use serde_json::Value;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::service::{migrated, order, order_with, pool};
+use crate::harness::{migrated, order, order_with, pool};
 
-/// Submits all of them, then lets one writer at them: one batch.
-async fn store_at_once(pool: &PgPool, orders: Vec<NewOrder>) -> Vec<Result<Verdict, Unavailable>> {
+/// Submits all orders, then runs one writer: they form one batch.
+async fn store_at_once(
+    pool: &PgPool,
+    orders: Vec<Arc<NewOrder>>,
+) -> Vec<Result<Placement, Unavailable>> {
     let settings = Settings {
         queue_max: orders.len(),
         batch_max: orders.len(),
@@ -25,15 +28,15 @@ async fn store_at_once(pool: &PgPool, orders: Vec<NewOrder>) -> Vec<Result<Verdi
         window_seconds: 60,
     };
     let (intake, mut writers) = Intake::new(&settings, pool, &outbox::Wake::default());
-    let verdicts = join_all(orders.into_iter().map(|order| intake.submit(order)));
+    let placements = join_all(orders.into_iter().map(|order| intake.submit(order)));
     tokio::select! {
         biased;
-        verdicts = verdicts => verdicts,
-        _ = writers.remove(0).run() => panic!("the queue is open, so the writer goes on"),
+        placements = placements => placements,
+        _ = writers.remove(0).run() => panic!("the writer ended while the queue was open"),
     }
 }
 
-fn request(id: Uuid, key: Option<&str>, body: &Value) -> NewOrder {
+fn request(id: Uuid, key: Option<&str>, body: &Value) -> Arc<NewOrder> {
     let content_hash = ContentHash::of(body);
     let draft = Draft::check(serde_json::from_value(body.clone()).unwrap()).unwrap();
     let event = OrderPlaced {
@@ -51,7 +54,7 @@ fn request(id: Uuid, key: Option<&str>, body: &Value) -> NewOrder {
         correlation_id: "c-1",
         traceparent: None,
     };
-    NewOrder {
+    Arc::new(NewOrder {
         id,
         principal: Arc::new(Principal {
             id: "acme".to_owned(),
@@ -62,11 +65,11 @@ fn request(id: Uuid, key: Option<&str>, body: &Value) -> NewOrder {
             key: Key::parse(key).unwrap(),
             fingerprint: Fingerprint::of(&[], "POST", "/orders", &content_hash),
         }),
-        answer: view::of_new_order(id, &draft),
+        response: responses::for_new_order(id, &draft),
         event: Envelope::seal(origin, &event).unwrap(),
         content_hash,
         draft,
-    }
+    })
 }
 
 async fn count(pool: &PgPool, table: &str) -> i64 {
@@ -75,17 +78,20 @@ async fn count(pool: &PgPool, table: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn two_puts_of_one_id_in_one_batch_make_one_order() {
+async fn same_id_put_twice_in_a_batch_creates_one_order() {
     let pool = pool(&migrated().await);
     let id = Uuid::new_v4();
     let other = order_with("customer_id", "cust-89");
     let batch = vec![request(id, None, &order()), request(id, None, &other)];
-    let verdicts = store_at_once(&pool, batch).await;
+    let placements = store_at_once(&pool, batch).await;
     assert!(
-        matches!(verdicts[0], Ok(Verdict::Placed(_))),
-        "{verdicts:?}"
+        matches!(placements[0], Ok(Placement::Placed)),
+        "{placements:?}"
     );
-    assert!(matches!(verdicts[1], Ok(Verdict::Known(_))), "{verdicts:?}");
+    assert!(
+        matches!(placements[1], Ok(Placement::Known)),
+        "{placements:?}"
+    );
     let customer: String = sqlx::query_scalar("select customer_id from orders")
         .fetch_one(&pool)
         .await
@@ -96,22 +102,25 @@ async fn two_puts_of_one_id_in_one_batch_make_one_order() {
 }
 
 #[tokio::test]
-async fn one_key_twice_in_one_batch_makes_one_order() {
+async fn same_key_twice_in_a_batch_creates_one_order() {
     let pool = pool(&migrated().await);
     let post = || request(Uuid::now_v7(), Some("k-1"), &order());
-    let verdicts = store_at_once(&pool, vec![post(), post()]).await;
+    let placements = store_at_once(&pool, vec![post(), post()]).await;
     assert!(
-        matches!(verdicts[0], Ok(Verdict::Placed(_))),
-        "{verdicts:?}"
+        matches!(placements[0], Ok(Placement::Placed)),
+        "{placements:?}"
     );
-    assert!(matches!(verdicts[1], Ok(Verdict::Known(_))), "{verdicts:?}");
+    assert!(
+        matches!(placements[1], Ok(Placement::Known)),
+        "{placements:?}"
+    );
     for table in ["idempotency_keys", "orders", "order_items", "outbox"] {
         assert_eq!(count(&pool, table).await, 1, "{table}");
     }
 }
 
 #[tokio::test]
-async fn one_reference_under_two_keys_in_one_batch_makes_one_order() {
+async fn same_reference_twice_in_a_batch_creates_one_order() {
     let pool = pool(&migrated().await);
     let cart = order_with("reference", "cart-1");
     let batch = vec![
@@ -120,19 +129,19 @@ async fn one_reference_under_two_keys_in_one_batch_makes_one_order() {
         request(Uuid::now_v7(), Some("k-3"), &order()),
     ];
     let first = batch[0].id;
-    let verdicts = store_at_once(&pool, batch).await;
+    let placements = store_at_once(&pool, batch).await;
     assert!(
-        matches!(verdicts[0], Ok(Verdict::Placed(_))),
-        "{verdicts:?}"
+        matches!(placements[0], Ok(Placement::Placed)),
+        "{placements:?}"
     );
-    let Ok(Verdict::Answered(answer)) = &verdicts[1] else {
-        panic!("{verdicts:?}");
+    let Ok(Placement::ReferenceTaken(response)) = &placements[1] else {
+        panic!("{placements:?}");
     };
-    assert_eq!(answer.status, 200);
-    assert!(String::from_utf8_lossy(&answer.body).contains(&first.to_string()));
+    assert_eq!(response.status, 200);
+    assert!(String::from_utf8_lossy(&response.body).contains(&first.to_string()));
     assert!(
-        matches!(verdicts[2], Ok(Verdict::Placed(_))),
-        "{verdicts:?}"
+        matches!(placements[2], Ok(Placement::Placed)),
+        "{placements:?}"
     );
     assert_eq!(count(&pool, "orders").await, 2);
     assert_eq!(count(&pool, "outbox").await, 2);
@@ -140,7 +149,7 @@ async fn one_reference_under_two_keys_in_one_batch_makes_one_order() {
 }
 
 #[tokio::test]
-async fn an_order_that_the_database_cannot_digest_does_not_take_its_batch_down() {
+async fn order_that_the_database_rejects_fails_alone() {
     let pool = pool(&migrated().await);
     sqlx::query("alter table orders add check (customer_id <> 'poison')")
         .execute(&pool)
@@ -148,21 +157,21 @@ async fn an_order_that_the_database_cannot_digest_does_not_take_its_batch_down()
         .unwrap();
     let poison = order_with("customer_id", "poison");
     let batch = [&order(), &poison, &order()].map(|body| request(Uuid::new_v4(), None, body));
-    let verdicts = store_at_once(&pool, batch.into()).await;
+    let placements = store_at_once(&pool, batch.into()).await;
     assert!(
-        matches!(verdicts[0], Ok(Verdict::Placed(_))),
-        "{verdicts:?}"
+        matches!(placements[0], Ok(Placement::Placed)),
+        "{placements:?}"
     );
-    assert!(matches!(verdicts[1], Err(Unavailable)), "{verdicts:?}");
+    assert!(matches!(placements[1], Err(Unavailable)), "{placements:?}");
     assert!(
-        matches!(verdicts[2], Ok(Verdict::Placed(_))),
-        "{verdicts:?}"
+        matches!(placements[2], Ok(Placement::Placed)),
+        "{placements:?}"
     );
     assert_eq!(count(&pool, "orders").await, 2);
 }
 
 #[tokio::test]
-async fn a_full_queue_is_refused_at_once() {
+async fn full_queue_fails_at_once() {
     let pool = pool(&migrated().await);
     let settings = Settings {
         queue_max: 1,
@@ -170,15 +179,15 @@ async fn a_full_queue_is_refused_at_once() {
         writers: 1,
         window_seconds: 60,
     };
-    // No writer runs, so the first waits for ever; the second must not.
+    // No writer runs, so the first waits without end; the second must not wait.
     let (intake, _writers) = Intake::new(&settings, &pool, &outbox::Wake::default());
     let (first, second) = [order(), order()]
         .map(|body| intake.submit(request(Uuid::new_v4(), None, &body)))
         .into();
     tokio::select! {
         biased;
-        _ = first => panic!("nobody stores it"),
-        verdict = second => assert!(matches!(verdict, Err(Unavailable)), "{verdict:?}"),
+        _ = first => panic!("no writer runs"),
+        placement = second => assert!(matches!(placement, Err(Unavailable)), "{placement:?}"),
     }
     assert_eq!(count(&pool, "orders").await, 0);
 }

@@ -1,40 +1,40 @@
-//! S4: orders follow what payment and fulfilment say, in whatever order they hear it, and what is
-//! stale or said again changes nothing.
+//! Orders follow the events of payment and fulfilment in any order of arrival. A stale or repeated
+//! event changes nothing.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::eventually;
-use crate::service::{Service, migrated};
-use crate::topic::Says::{Captured, Declined, Refunded, Shipped, Voided};
+use crate::harness::{Harness, migrated};
+use crate::topic::EventKind::{Captured, Declined, Refunded, Shipped, Voided};
 use crate::topic::Topic;
 
-/// A service that hears the topic as a consumer group of its own, whose ledger is empty.
+/// A service with a new consumer group, which has not processed any message.
 struct Listener {
-    service: Service,
+    harness: Harness,
     group: String,
 }
 
 impl Listener {
     async fn start(database_url: &str, topic: &Topic) -> Self {
         let group = format!("order-{}", Uuid::new_v4());
-        let service = Service::start_on(database_url, |config| {
+        let harness = Harness::start_on(database_url, |config| {
             config.application.kafka.kafka_brokers = topic.brokers.clone();
             config.application.kafka.kafka_topic = topic.name.clone();
             config.application.kafka.kafka_fetch_wait_max_ms = 50;
             config.application.kafka_group = group.clone();
         })
         .await;
-        Self { service, group }
+        Self { harness, group }
     }
 
-    /// Waits until it has processed so many messages.
+    /// Waits until this many messages are processed.
     async fn processed(&self, messages: i64) {
-        let ledger = "select count(*) from processed_messages where consumer_group = $1";
+        let processed = "select count(*) from processed_messages where consumer_group = $1";
         eventually("all messages are processed", async || {
-            let count: i64 = sqlx::query_scalar(ledger)
+            let count: i64 = sqlx::query_scalar(processed)
                 .bind(&self.group)
-                .fetch_one(&self.service.pool)
+                .fetch_one(&self.harness.pool)
                 .await
                 .unwrap();
             (count >= messages).then_some(())
@@ -43,9 +43,9 @@ impl Listener {
     }
 }
 
-/// Status, version, attempt and wish; as `GET` shows them.
-async fn seen(service: &Service, id: Uuid) -> Value {
-    let view = service.get(&format!("/orders/{id}")).await.json();
+/// Status, version, attempt and cancellation request, as `GET` shows them.
+async fn seen(harness: &Harness, id: Uuid) -> Value {
+    let view = harness.get(&format!("/orders/{id}")).await.json();
     json!([
         view["status"],
         view["version"],
@@ -55,90 +55,91 @@ async fn seen(service: &Service, id: Uuid) -> Value {
 }
 
 #[tokio::test]
-async fn an_order_ends_where_it_should_in_whatever_order_it_hears_of_it() {
+async fn events_in_any_order_lead_to_the_same_end() {
     let database_url = migrated().await;
     let topic = Topic::create().await;
     let listener = Listener::start(&database_url, &topic).await;
-    let service = &listener.service;
+    let harness = &listener.harness;
     let mut orders = Vec::new();
     let mut messages = 0;
-    for (said, end) in [
+    for (events, end) in [
         (&[Captured, Shipped][..], json!(["shipped", 3, 1, false])),
         (&[Shipped, Captured], json!(["shipped", 3, 1, false])),
         (&[Captured, Refunded], json!(["refunded", 3, 1, false])),
         (&[Refunded], json!(["refunded", 3, 1, false])),
         (&[Declined], json!(["declined", 2, 1, false])),
     ] {
-        let id = service.order_in("placed").await;
-        for what in said {
-            topic.say(id, 1, *what).await;
+        let id = harness.order_in("placed").await;
+        for kind in events {
+            topic.publish_event(id, 1, *kind).await;
         }
-        messages += said.len() as i64;
+        messages += events.len() as i64;
         orders.push((id, end));
     }
-    for (said, end) in [
+    for (events, end) in [
         (&[Voided][..], json!(["cancelled", 4, 1, true])),
         (&[Declined, Voided], json!(["cancelled", 4, 1, true])),
         (&[Captured, Refunded], json!(["refunded", 4, 1, true])),
         (&[Captured, Shipped], json!(["shipped", 4, 1, true])),
     ] {
-        let id = service.order_in("placed").await;
-        service.delete(id).await.expect(204);
-        for what in said {
-            topic.say(id, 1, *what).await;
+        let id = harness.order_in("placed").await;
+        harness.delete(id).await.expect(204);
+        for kind in events {
+            topic.publish_event(id, 1, *kind).await;
         }
-        messages += said.len() as i64;
+        messages += events.len() as i64;
         orders.push((id, end));
     }
     listener.processed(messages).await;
     for (id, end) in &orders {
-        assert_eq!(seen(service, *id).await, *end, "{id}");
+        assert_eq!(seen(harness, *id).await, *end, "{id}");
     }
 
-    // Everything again, to a group whose ledger is empty: only the orders themselves know.
+    // Redeliver everything to a new group, which has no processed messages: only the orders'
+    // status and version prevent a second change.
     let again = Listener::start(&database_url, &topic).await;
     again.processed(messages).await;
     for (id, end) in &orders {
-        assert_eq!(seen(service, *id).await, *end, "{id}, told again");
+        assert_eq!(seen(harness, *id).await, *end, "{id}, redelivered");
     }
 }
 
 #[tokio::test]
-async fn what_became_of_an_earlier_attempt_does_not_touch_the_one_that_is_open() {
+async fn outcome_of_an_earlier_attempt_is_stale() {
     let database_url = migrated().await;
     let topic = Topic::create().await;
     let listener = Listener::start(&database_url, &topic).await;
-    let service = &listener.service;
-    let id = service.order_in("placed").await;
-    topic.say(id, 1, Declined).await;
+    let harness = &listener.harness;
+    let id = harness.order_in("placed").await;
+    topic.publish_event(id, 1, Declined).await;
     listener.processed(1).await;
-    assert_eq!(seen(service, id).await, json!(["declined", 2, 1, false]));
-    service.pay("k-1", id, "pm_other").await.expect(201);
+    assert_eq!(seen(harness, id).await, json!(["declined", 2, 1, false]));
+    harness.pay("k-1", id, "pm_other").await.expect(201);
 
-    // The decline of the first attempt comes again, to who does not remember it.
+    // The new group receives the decline of the first attempt again.
     let again = Listener::start(&database_url, &topic).await;
-    topic.say(id, 1, Voided).await;
+    topic.publish_event(id, 1, Voided).await;
     again.processed(2).await;
-    assert_eq!(seen(service, id).await, json!(["placed", 3, 2, false]));
+    assert_eq!(seen(harness, id).await, json!(["placed", 3, 2, false]));
 
-    topic.say(id, 2, Captured).await;
-    topic.say(id, 1, Refunded).await;
-    topic.say(id, 2, Shipped).await;
+    topic.publish_event(id, 2, Captured).await;
+    topic.publish_event(id, 1, Refunded).await;
+    topic.publish_event(id, 2, Shipped).await;
     again.processed(5).await;
-    assert_eq!(seen(service, id).await, json!(["shipped", 5, 2, false]));
+    assert_eq!(seen(harness, id).await, json!(["shipped", 5, 2, false]));
 }
 
 #[tokio::test]
-async fn an_order_cancelled_while_declined_stays_so_whatever_is_still_said() {
+async fn order_cancelled_while_declined_stays_cancelled() {
     let database_url = migrated().await;
     let topic = Topic::create().await;
     let listener = Listener::start(&database_url, &topic).await;
-    let service = &listener.service;
-    let id = service.order_in("declined").await;
-    service.delete(id).await.expect(204);
-    for what in [Declined, Voided] {
-        topic.say(id, 1, what).await;
+    let harness = &listener.harness;
+    let id = harness.order_in("declined").await;
+    harness.delete(id).await.expect(204);
+    for kind in [Declined, Voided] {
+        topic.publish_event(id, 1, kind).await;
     }
     listener.processed(2).await;
-    assert_eq!(seen(service, id).await, json!(["cancelled", 4, 1, true]));
+    assert_eq!(seen(harness, id).await, json!(["cancelled", 4, 1, true]));
 }

@@ -1,4 +1,4 @@
-//! Bytes that no well-meaning client sends.
+//! Malformed and hostile HTTP requests.
 
 use reqwest::Method;
 use reqwest::header::HeaderValue;
@@ -6,29 +6,29 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::PATIENCE;
-use crate::service::{ACME, KEY, Service, Stored, order, orders_stored, send};
+use crate::harness::{ACME, Harness, KEY, Stored, order, orders_stored, send};
 
-/// Sends the bytes as they are; returns all that comes back.
-async fn send_raw(service: &Service, bytes: &[u8]) -> String {
-    read_all(write_raw(service, bytes).await).await
+/// Sends the bytes unchanged; returns everything that the service sends back.
+async fn send_raw(harness: &Harness, bytes: &[u8]) -> String {
+    read_all(write_raw(harness, bytes).await).await
 }
 
-async fn write_raw(service: &Service, bytes: &[u8]) -> TcpStream {
-    let address = ("127.0.0.1", service.port);
+async fn write_raw(harness: &Harness, bytes: &[u8]) -> TcpStream {
+    let address = ("127.0.0.1", harness.port);
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // The service may hang up before it has read everything.
+    // The service may close the connection before it has read everything.
     let _ = stream.write_all(bytes).await;
     stream
 }
 
 async fn read_all(mut stream: TcpStream) -> String {
-    let mut answer = Vec::new();
-    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
-    assert!(read.is_ok(), "the connection was parked");
-    String::from_utf8_lossy(&answer).into_owned()
+    let mut response = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut response)).await;
+    assert!(read.is_ok(), "the connection stayed open");
+    String::from_utf8_lossy(&response).into_owned()
 }
 
-/// A post of an order with these header lines and framing.
+/// A `POST` of an order with these header lines.
 fn raw_post(header_lines: &str, body: &str) -> Vec<u8> {
     format!(
         "POST /orders HTTP/1.1\r\nHost: order\r\nConnection: close\r\n\
@@ -47,8 +47,8 @@ fn with_length(header_lines: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_header_that_http_forbids_is_refused_and_stores_nothing() {
-    let service = Service::start().await;
+async fn forbidden_header_is_rejected_and_stores_nothing() {
+    let harness = Harness::start().await;
     for line in [
         "Idempotency-Key: k\0x",
         "Idempotency-Key: k\rx",
@@ -58,63 +58,69 @@ async fn a_header_that_http_forbids_is_refused_and_stores_nothing() {
         "Idempotency-Key: k-1\r\nTransfer-Encoding: gzip",
         "Idempotency-Key: k-1\r\nContent-Length: 1",
     ] {
-        let answer = send_raw(&service, &with_length(line)).await;
-        assert!(answer.starts_with("HTTP/1.1 400 "), "{line:?}: {answer}");
+        let response = send_raw(&harness, &with_length(line)).await;
+        assert!(
+            response.starts_with("HTTP/1.1 400 "),
+            "{line:?}: {response}"
+        );
     }
-    assert_eq!(service.stored().await, Stored::default());
+    assert_eq!(harness.stored().await, Stored::default());
 }
 
 #[tokio::test]
-async fn headers_without_end_are_refused_and_store_nothing() {
-    let service = Service::start().await;
+async fn endless_headers_are_rejected_and_store_nothing() {
+    let harness = Harness::start().await;
     let huge = format!("Idempotency-Key: {}", "k".repeat(2_000_000));
     let many = "X-Filler: 1\r\n".repeat(1_000) + "Idempotency-Key: k-1";
     for lines in [huge, many] {
-        let answer = send_raw(&service, &with_length(&lines)).await;
-        // The connection may be reset before the answer is read.
+        let response = send_raw(&harness, &with_length(&lines)).await;
+        // The connection may be reset before the response is read.
         assert!(
-            answer.is_empty() || answer.starts_with("HTTP/1.1 431 "),
-            "{answer}"
+            response.is_empty() || response.starts_with("HTTP/1.1 431 "),
+            "{response}"
         );
     }
-    assert_eq!(service.stored().await, Stored::default());
-    service.post("k-1", &order()).await.expect(201);
+    assert_eq!(harness.stored().await, Stored::default());
+    harness.post("k-1", &order()).await.expect(201);
 }
 
 #[tokio::test]
-async fn a_key_that_tries_to_smuggle_a_header_stays_one_malformed_key() {
-    let service = Service::start().await;
-    let answer = send_raw(
-        &service,
+async fn header_smuggled_in_a_key_is_one_malformed_key() {
+    let harness = Harness::start().await;
+    let response = send_raw(
+        &harness,
         &with_length("Idempotency-Key: k%0d%0aX-Evil: 1, k"),
     )
     .await;
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(answer.contains("malformed_idempotency_key"), "{answer}");
-    assert!(!answer.to_lowercase().contains("\r\nx-evil"), "{answer}");
-    assert_eq!(service.stored().await, Stored::default());
+    assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
+    assert!(response.contains("malformed_idempotency_key"), "{response}");
+    assert!(
+        !response.to_lowercase().contains("\r\nx-evil"),
+        "{response}"
+    );
+    assert_eq!(harness.stored().await, Stored::default());
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_or_breaks_its_framing_stores_nothing() {
-    let service = Service::start().await;
+async fn truncated_or_badly_framed_body_stores_nothing() {
+    let harness = Harness::start().await;
     let chunked = "Idempotency-Key: k-1\r\nTransfer-Encoding: chunked";
     let bad_chunk = raw_post(chunked, &format!("5\r\n{}", order()));
-    let answer = send_raw(&service, &bad_chunk).await;
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(answer.contains("malformed_body"), "{answer}");
+    let response = send_raw(&harness, &bad_chunk).await;
+    assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
+    assert!(response.contains("malformed_body"), "{response}");
 
     let short = "Idempotency-Key: k-1\r\nContent-Length: 5000";
     let short = raw_post(short, &order().to_string());
-    let mut stream = write_raw(&service, &short).await;
+    let mut stream = write_raw(&harness, &short).await;
     stream.shutdown().await.unwrap();
     read_all(stream).await;
-    assert_eq!(service.stored().await, Stored::default());
+    assert_eq!(harness.stored().await, Stored::default());
 }
 
 #[tokio::test]
-async fn a_chunked_body_past_the_limit_is_a_problem_like_any_other() {
-    let service = Service::start().await;
+async fn chunked_body_above_the_limit_is_too_large() {
+    let harness = Harness::start().await;
     let padded = format!(
         "{}{}",
         order(),
@@ -122,16 +128,16 @@ async fn a_chunked_body_past_the_limit_is_a_problem_like_any_other() {
     );
     let chunked = "Idempotency-Key: k-1\r\nTransfer-Encoding: chunked";
     let body = format!("{:x}\r\n{padded}\r\n0\r\n\r\n", padded.len());
-    let answer = send_raw(&service, &raw_post(chunked, &body)).await;
-    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
-    assert!(answer.contains("application/problem+json"), "{answer}");
-    assert!(answer.contains("body_too_large"), "{answer}");
-    assert_eq!(service.stored().await, Stored::default());
+    let response = send_raw(&harness, &raw_post(chunked, &body)).await;
+    assert!(response.starts_with("HTTP/1.1 413 "), "{response}");
+    assert!(response.contains("application/problem+json"), "{response}");
+    assert!(response.contains("body_too_large"), "{response}");
+    assert_eq!(harness.stored().await, Stored::default());
 }
 
 #[tokio::test]
-async fn garbage_in_context_headers_neither_fails_the_request_nor_comes_back() {
-    let service = Service::start().await;
+async fn garbage_in_context_headers_is_ignored() {
+    let harness = Harness::start().await;
     let long = "x".repeat(10_000);
     let garbage: [&[u8]; 6] = [
         b"",
@@ -143,18 +149,18 @@ async fn garbage_in_context_headers_neither_fails_the_request_nor_comes_back() {
     ];
     for (number, garbage) in garbage.into_iter().enumerate() {
         let value = HeaderValue::from_bytes(garbage).unwrap();
-        let request = service.request(Method::POST, "/orders").json(&order());
+        let request = harness.request(Method::POST, "/orders").json(&order());
         let request = request
             .header(KEY, format!("k-{number}"))
             .header("x-correlation-id", value.clone())
             .header("traceparent", value);
-        let answer = send(request).await;
-        let correlation_id = answer.expect(201).header("x-correlation-id").unwrap();
+        let response = send(request).await;
+        let correlation_id = response.expect(201).header("x-correlation-id").unwrap();
         assert_ne!(correlation_id.as_bytes(), garbage);
         assert!(
             correlation_id.parse::<uuid::Uuid>().is_ok(),
             "{correlation_id}"
         );
     }
-    assert_eq!(service.stored().await, orders_stored(garbage.len() as i64));
+    assert_eq!(harness.stored().await, orders_stored(garbage.len() as i64));
 }

@@ -1,4 +1,4 @@
-//! R9: how long a key is honoured, who is told so, and what becomes of it afterwards.
+//! How long a key is honoured, how clients learn it, and what happens after it expires.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use idempotency::{SWEEP_ROWS_MAX, sweep};
 use service_kit::Reaper;
 
 use crate::eventually;
-use crate::service::{Service, Stored, order, order_with, orders_stored};
+use crate::harness::{Harness, Stored, order, order_with, orders_stored};
 
 const EXPIRE: &str = "update idempotency_keys set expires_at = now() - interval '1 second'";
 
 #[tokio::test]
-async fn the_policy_is_published_for_machines() {
-    let service = Service::start_with(|config| config.key_window_seconds = 3_600).await;
-    let policy = service.get("/idempotency-policy").await;
+async fn policy_is_machine_readable() {
+    let harness = Harness::start_with(|config| config.key_window_seconds = 3_600).await;
+    let policy = harness.get("/idempotency-policy").await;
     assert_eq!(
         policy.expect(200).header("content-type"),
         Some("application/json")
@@ -33,56 +33,56 @@ async fn the_policy_is_published_for_machines() {
 }
 
 #[tokio::test]
-async fn a_key_is_kept_for_the_window_that_the_policy_names() {
-    let service = Service::start_with(|config| config.key_window_seconds = 3_600).await;
-    service.post("k-1", &order()).await.expect(201);
+async fn key_is_kept_for_the_published_window() {
+    let harness = Harness::start_with(|config| config.key_window_seconds = 3_600).await;
+    harness.post("k-1", &order()).await.expect(201);
     let window = "select extract(epoch from expires_at - created_at)::bigint from idempotency_keys";
     let seconds: i64 = sqlx::query_scalar(window)
-        .fetch_one(&service.pool)
+        .fetch_one(&harness.pool)
         .await
         .unwrap();
     assert_eq!(seconds, 3_600);
 }
 
 #[tokio::test]
-async fn an_expired_key_is_free_for_any_request() {
-    let service = Service::start().await;
-    let first = service.post("k-1", &order()).await;
-    service.meddle(EXPIRE).await;
+async fn expired_key_is_free_for_any_request() {
+    let harness = Harness::start().await;
+    let first = harness.post("k-1", &order()).await;
+    harness.meddle(EXPIRE).await;
     let other = order_with("customer_id", "cust-89");
-    let second = service.post("k-1", &other).await;
+    let second = harness.post("k-1", &other).await;
     assert!(!second.expect(201).is_replay());
     assert_ne!(first.order_id(), second.order_id());
-    // And is honoured from then on as any other.
-    assert!(service.post("k-1", &other).await.expect(201).is_replay());
+    // From then on the key is honoured like any other.
+    assert!(harness.post("k-1", &other).await.expect(201).is_replay());
     let expected = Stored {
         keys: 1,
         ..orders_stored(2)
     };
-    assert_eq!(service.stored().await, expected);
+    assert_eq!(harness.stored().await, expected);
 }
 
 #[tokio::test]
-async fn duplicates_that_meet_an_expired_key_make_one_more_order() {
-    let service = Service::start().await;
+async fn duplicates_with_an_expired_key_create_one_order() {
+    let harness = Harness::start().await;
     let order = order();
-    service.post("k-1", &order).await.expect(201);
-    service.meddle(EXPIRE).await;
-    let posts = (0..20).map(|_| service.post("k-1", &order));
-    for answer in futures_util::future::join_all(posts).await {
-        assert!([201, 409].contains(&answer.status), "{}", answer.status);
+    harness.post("k-1", &order).await.expect(201);
+    harness.meddle(EXPIRE).await;
+    let posts = (0..20).map(|_| harness.post("k-1", &order));
+    for response in futures_util::future::join_all(posts).await {
+        assert!([201, 409].contains(&response.status), "{}", response.status);
     }
     let expected = Stored {
         keys: 1,
         ..orders_stored(2)
     };
-    assert_eq!(service.stored().await, expected);
+    assert_eq!(harness.stored().await, expected);
 }
 
 #[tokio::test]
-async fn one_sweep_deletes_every_expired_key_and_no_other() {
-    let service = Service::start().await;
-    service.post("k-live", &order()).await.expect(201);
+async fn one_sweep_deletes_all_expired_keys_and_no_other() {
+    let harness = Harness::start().await;
+    harness.post("k-live", &order()).await.expect(201);
     // More than two batches.
     let expired = 2 * SWEEP_ROWS_MAX + 7;
     sqlx::query(
@@ -92,24 +92,23 @@ async fn one_sweep_deletes_every_expired_key_and_no_other() {
          from generate_series(1, $1) as n",
     )
     .bind(expired)
-    .execute(&service.pool)
+    .execute(&harness.pool)
     .await
     .unwrap();
-    let reaper = Reaper::new(Duration::ZERO).sweep("keys", sweep(&service.pool));
+    let reaper = Reaper::new(Duration::ZERO).sweep("keys", sweep(&harness.pool));
     reaper.sweep_all().await;
-    assert_eq!(service.stored().await, orders_stored(1));
-    assert!(service.post("k-live", &order()).await.is_replay());
+    assert_eq!(harness.stored().await, orders_stored(1));
+    assert!(harness.post("k-live", &order()).await.is_replay());
 }
 
 #[tokio::test]
-async fn the_service_reaps_by_itself() {
-    let service =
-        Service::start_with(|config| config.application.retention.reaper_interval_ms = 10).await;
-    service.post("k-1", &order()).await.expect(201);
-    service.meddle(EXPIRE).await;
+async fn service_deletes_expired_keys_by_itself() {
+    let harness = Harness::start_with(|config| config.application.retention.reaper_interval_ms = 10).await;
+    harness.post("k-1", &order()).await.expect(201);
+    harness.meddle(EXPIRE).await;
     eventually("the key is gone", async || {
-        (service.stored().await.keys == 0).then_some(())
+        (harness.stored().await.keys == 0).then_some(())
     })
     .await;
-    assert_eq!(service.stored().await.orders, 1);
+    assert_eq!(harness.stored().await.orders, 1);
 }

@@ -1,22 +1,22 @@
-//! R1 to R3: the key itself, whose it is, and what it stands for.
+//! The idempotency key: its syntax, its scope and its fingerprint.
 
 use reqwest::Method;
 use reqwest::header::HeaderValue;
 use serde_json::json;
 
-use crate::service::{ACME, GLOBEX, KEY, Service, Stored, order, order_with, orders_stored, send};
+use crate::harness::{ACME, GLOBEX, Harness, KEY, Stored, order, order_with, orders_stored, send};
 
 #[tokio::test]
-async fn a_post_without_a_key_is_refused_and_stores_nothing() {
-    let service = Service::start().await;
-    let answer = send(service.request(Method::POST, "/orders").json(&order())).await;
-    answer.expect_problem(400, "malformed_idempotency_key");
-    assert_eq!(service.stored().await, Stored::default());
+async fn post_without_a_key_stores_nothing() {
+    let harness = Harness::start().await;
+    let response = send(harness.request(Method::POST, "/orders").json(&order())).await;
+    response.expect_problem(400, "malformed_idempotency_key");
+    assert_eq!(harness.stored().await, Stored::default());
 }
 
 #[tokio::test]
-async fn a_malformed_key_is_refused_and_stores_nothing() {
-    let service = Service::start().await;
+async fn malformed_key_stores_nothing() {
+    let harness = Harness::start().await;
     let too_long = "k".repeat(256);
     for key in [
         b"".as_slice(),
@@ -32,87 +32,87 @@ async fn a_malformed_key_is_refused_and_stores_nothing() {
         too_long.as_bytes(),
     ] {
         let value = HeaderValue::from_bytes(key).unwrap();
-        let request = service.request(Method::POST, "/orders").json(&order());
-        let answer = send(request.header(KEY, value)).await;
-        answer.expect_problem(400, "malformed_idempotency_key");
+        let request = harness.request(Method::POST, "/orders").json(&order());
+        let response = send(request.header(KEY, value)).await;
+        response.expect_problem(400, "malformed_idempotency_key");
     }
-    assert_eq!(service.stored().await, Stored::default());
+    assert_eq!(harness.stored().await, Stored::default());
 }
 
 #[tokio::test]
-async fn two_keys_on_one_request_are_refused_even_if_they_are_equal() {
-    let service = Service::start().await;
-    let request = service.request(Method::POST, "/orders").json(&order());
-    let answer = send(request.header(KEY, "k-1").header(KEY, "k-1")).await;
-    answer.expect_problem(400, "malformed_idempotency_key");
-    assert_eq!(service.stored().await, Stored::default());
+async fn two_equal_keys_on_one_request_are_rejected() {
+    let harness = Harness::start().await;
+    let request = harness.request(Method::POST, "/orders").json(&order());
+    let response = send(request.header(KEY, "k-1").header(KEY, "k-1")).await;
+    response.expect_problem(400, "malformed_idempotency_key");
+    assert_eq!(harness.stored().await, Stored::default());
 }
 
 #[tokio::test]
-async fn a_quoted_and_a_bare_value_are_the_same_key() {
-    let service = Service::start().await;
-    let first = service.post("k-1", &order()).await;
+async fn quoted_and_bare_values_are_the_same_key() {
+    let harness = Harness::start().await;
+    let first = harness.post("k-1", &order()).await;
     first.expect(201);
-    let second = service.post("\"k-1\"", &order()).await;
+    let second = harness.post("\"k-1\"", &order()).await;
     second.expect(201);
     assert!(second.is_replay());
     assert_eq!(first.body, second.body);
-    assert_eq!(service.stored().await, orders_stored(1));
+    assert_eq!(harness.stored().await, orders_stored(1));
 }
 
 #[tokio::test]
-async fn a_key_may_have_255_characters_and_they_all_count() {
-    let service = Service::start().await;
+async fn all_255_characters_of_a_key_count() {
+    let harness = Harness::start().await;
     let key = "k".repeat(255);
-    service.post(&key, &order()).await.expect(201);
-    let shorter = service.post(&key[1..], &order()).await;
+    harness.post(&key, &order()).await.expect(201);
+    let shorter = harness.post(&key[1..], &order()).await;
     assert!(!shorter.expect(201).is_replay());
-    assert_eq!(service.stored().await, orders_stored(2));
+    assert_eq!(harness.stored().await, orders_stored(2));
 }
 
 #[tokio::test]
 async fn two_principals_may_use_the_same_key() {
-    let service = Service::start().await;
-    let acme = service.post_as(ACME, "k-1", &order()).await;
-    let globex = service.post_as(GLOBEX, "k-1", &order()).await;
+    let harness = Harness::start().await;
+    let acme = harness.post_as(ACME, "k-1", &order()).await;
+    let globex = harness.post_as(GLOBEX, "k-1", &order()).await;
     acme.expect(201);
     globex.expect(201);
     assert!(!globex.is_replay());
     assert_ne!(acme.order_id(), globex.order_id());
-    assert_eq!(service.stored().await, orders_stored(2));
+    assert_eq!(harness.stored().await, orders_stored(2));
 }
 
 #[tokio::test]
-async fn the_fingerprints_of_one_request_by_two_principals_differ() {
-    let service = Service::start().await;
-    service.post_as(ACME, "k-1", &order()).await.expect(201);
-    service.post_as(GLOBEX, "k-1", &order()).await.expect(201);
+async fn fingerprints_of_two_principals_differ() {
+    let harness = Harness::start().await;
+    harness.post_as(ACME, "k-1", &order()).await.expect(201);
+    harness.post_as(GLOBEX, "k-1", &order()).await.expect(201);
     let distinct: i64 =
         sqlx::query_scalar("select count(distinct fingerprint) from idempotency_keys")
-            .fetch_one(&service.pool)
+            .fetch_one(&harness.pool)
             .await
             .unwrap();
     assert_eq!(distinct, 2);
 }
 
 #[tokio::test]
-async fn a_key_used_for_another_request_is_refused_and_still_belongs_to_the_first() {
-    let service = Service::start().await;
-    let first = service.post("k-1", &order()).await;
+async fn reused_key_still_belongs_to_its_first_request() {
+    let harness = Harness::start().await;
+    let first = harness.post("k-1", &order()).await;
     first.expect(201);
     let other = order_with("customer_id", "cust-89");
-    let refused = service.post("k-1", &other).await;
+    let refused = harness.post("k-1", &other).await;
     refused.expect_problem(422, "idempotency_key_reused");
-    assert_eq!(service.stored().await, orders_stored(1));
-    let again = service.post("k-1", &order()).await;
+    assert_eq!(harness.stored().await, orders_stored(1));
+    let again = harness.post("k-1", &order()).await;
     assert!(again.is_replay());
     assert_eq!(again.body, first.body);
 }
 
 #[tokio::test]
-async fn a_request_spelled_differently_is_the_same_request() {
-    let service = Service::start().await;
-    let first = service.post("k-1", &order()).await;
+async fn differently_formatted_json_is_the_same_request() {
+    let harness = Harness::start().await;
+    let first = harness.post("k-1", &order()).await;
     let respelled = r#" { "items":[ {"unit_price":2500, "quantity" : 2,
         "sku":"SKU\u002d99"} ], "payment_method": "pm_card_ok",
         "customer_id":"cust-88", "currency":"USD" } "#;
@@ -120,10 +120,10 @@ async fn a_request_spelled_differently_is_the_same_request() {
         serde_json::from_str::<serde_json::Value>(respelled).unwrap(),
         json!(order())
     );
-    let request = service.request(Method::POST, "/orders").header(KEY, "k-1");
+    let request = harness.request(Method::POST, "/orders").header(KEY, "k-1");
     let request = request.header("content-type", "application/json; charset=utf-8");
     let again = send(request.body(respelled)).await;
     assert!(again.expect(201).is_replay());
     assert_eq!(again.body, first.body);
-    assert_eq!(service.stored().await, orders_stored(1));
+    assert_eq!(harness.stored().await, orders_stored(1));
 }

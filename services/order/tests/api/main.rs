@@ -1,20 +1,20 @@
-//! The order service as its clients meet it: the real application on a free port, a database each,
-//! and no broker, which must not matter to the API. Only `following` has one: a topic each.
+//! The order service over HTTP: the real application on a free port, with one database per test.
+//! There is no broker, which the API does not need. Only `following` uses one, with one topic per test.
 
-// The lint's exception for tests does not reach the functions that tests call.
+// Clippy's exception for tests does not cover the functions that tests call.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
-mod answer;
 mod authentication;
 mod bad_bodies;
 mod batches;
 mod cancelling;
 mod following;
+mod harness;
 mod hostile_requests;
 mod key_window;
 mod keys;
 mod listing;
-mod lost_answers;
+mod lost_responses;
 mod one_commit;
 mod openapi;
 mod outage;
@@ -25,13 +25,14 @@ mod put;
 mod reading;
 mod references;
 mod replays;
-mod service;
+mod response;
+mod schema;
 mod topic;
 mod unknown_formats;
 
 use std::time::Duration;
 
-/// Long enough for a busy machine; reached only by a test that fails.
+/// Long enough for a busy machine. Only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 use testkit::polling::eventually_some as eventually;

@@ -1,6 +1,6 @@
-//! R7: key, order, items, event and answer are stored together or not at all.
+//! Key, order, items, event and response are stored in one commit or not at all.
 
-use crate::service::{Service, Stored, order, orders_stored};
+use crate::harness::{Harness, Stored, order, orders_stored};
 
 /// Makes every insert into the table fail.
 macro_rules! fail_inserts {
@@ -18,50 +18,50 @@ macro_rules! fail_inserts {
 const REPAIR: &str = "drop function refuse() cascade";
 
 #[tokio::test]
-async fn whichever_insert_fails_nothing_is_stored_and_the_key_stays_free() {
+async fn failed_insert_stores_nothing_and_frees_the_key() {
     for fail in [
         fail_inserts!("idempotency_keys"),
         fail_inserts!("orders"),
         fail_inserts!("order_items"),
         fail_inserts!("outbox"),
     ] {
-        let service = Service::start().await;
-        service.meddle(fail).await;
-        let failed = service.post("k-1", &order()).await;
+        let harness = Harness::start().await;
+        harness.meddle(fail).await;
+        let failed = harness.post("k-1", &order()).await;
         failed.expect_problem(503, "temporarily_unavailable");
         assert_eq!(failed.header("retry-after"), Some("1"));
         let text = String::from_utf8_lossy(&failed.body);
         assert!(!text.contains("fire"), "a cause leaked: {text}");
-        assert_eq!(service.stored().await, Stored::default(), "{fail}");
+        assert_eq!(harness.stored().await, Stored::default(), "{fail}");
 
-        service.meddle(REPAIR).await;
-        let placed = service.post("k-1", &order()).await;
+        harness.meddle(REPAIR).await;
+        let placed = harness.post("k-1", &order()).await;
         assert!(!placed.expect(201).is_replay(), "a failure was stored");
-        assert_eq!(service.stored().await, orders_stored(1));
+        assert_eq!(harness.stored().await, orders_stored(1));
     }
 }
 
 #[tokio::test]
-async fn a_failure_with_a_reference_stores_nothing_either() {
-    let service = Service::start().await;
-    service.meddle(fail_inserts!("outbox")).await;
-    let cart = crate::service::order_with("reference", "cart-1");
-    let failed = service.post("k-1", &cart).await;
+async fn failed_insert_with_a_reference_stores_nothing() {
+    let harness = Harness::start().await;
+    harness.meddle(fail_inserts!("outbox")).await;
+    let cart = crate::harness::order_with("reference", "cart-1");
+    let failed = harness.post("k-1", &cart).await;
     failed.expect_problem(503, "temporarily_unavailable");
-    assert_eq!(service.stored().await, Stored::default());
-    service.meddle(REPAIR).await;
-    service.post("k-1", &cart).await.expect(201);
-    assert_eq!(service.stored().await, orders_stored(1));
+    assert_eq!(harness.stored().await, Stored::default());
+    harness.meddle(REPAIR).await;
+    harness.post("k-1", &cart).await.expect(201);
+    assert_eq!(harness.stored().await, orders_stored(1));
 }
 
 #[tokio::test]
-async fn the_event_says_what_the_order_says() {
-    let service = Service::start().await;
-    let placed = service.post("k-1", &order()).await;
+async fn event_matches_the_order() {
+    let harness = Harness::start().await;
+    let placed = harness.post("k-1", &order()).await;
     let id = placed.order_id();
     let (kind, subject, correlation, payload): (String, uuid::Uuid, String, String) =
         sqlx::query_as("select event_type, subject, correlation_id, payload from outbox")
-            .fetch_one(&service.pool)
+            .fetch_one(&harness.pool)
             .await
             .unwrap();
     assert_eq!((kind.as_str(), subject), ("order.placed", id));

@@ -1,4 +1,4 @@
-//! The document describes the routes that there are, all of them and as they are.
+//! The OpenAPI document describes every route as it is.
 
 use std::collections::BTreeSet;
 
@@ -6,18 +6,23 @@ use reqwest::Method;
 use serde_json::Value;
 use utoipa::openapi::OpenApi;
 
-use crate::service::{Service, order, send};
+use crate::harness::{Harness, order, send};
 
+/// The schemas of errors. The second adds the order that the problem names.
+const PROBLEMS: [&str; 2] = [
+    "#/components/schemas/Problem",
+    "#/components/schemas/OrderProblem",
+];
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 
-async fn document(service: &Service) -> Value {
-    service.get("/openapi.json").await.expect(200).json()
+async fn document(harness: &Harness) -> Value {
+    harness.get("/openapi.json").await.expect(200).json()
 }
 
 #[tokio::test]
-async fn the_document_parses_and_every_reference_in_it_leads_somewhere() {
-    let service = Service::start().await;
-    let document = document(&service).await;
+async fn document_parses_and_all_its_references_resolve() {
+    let harness = Harness::start().await;
+    let document = document(&harness).await;
     let parsed: OpenApi = serde_json::from_value(document.clone()).unwrap();
     assert_eq!(parsed.paths.paths.len(), 5);
     let mut references = BTreeSet::new();
@@ -50,22 +55,22 @@ fn collect_references(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[tokio::test]
-async fn every_route_of_the_table_is_in_the_document_with_every_method() {
-    // A router does not tell its routes, so they are read off the table itself.
+async fn document_has_every_route_and_method() {
+    // A router does not list its routes, so the test reads them from the source.
     let table = include_str!("../../src/routes.rs");
     let in_table: BTreeSet<&str> = table
         .split(".route(")
         .skip(1)
         .filter_map(|rest| rest.split('"').nth(1))
         .collect();
-    let service = Service::start().await;
-    let document = document(&service).await;
+    let harness = Harness::start().await;
+    let document = document(&harness).await;
     let paths = document["paths"].as_object().unwrap();
     let in_document: BTreeSet<&str> = paths.keys().map(String::as_str).collect();
     assert_eq!(in_document, in_table);
 
     for (path, operations) in paths {
-        let refused = send(service.request(Method::TRACE, path)).await;
+        let refused = send(harness.request(Method::TRACE, path)).await;
         let allowed = refused.expect(405).header("allow").unwrap().to_lowercase();
         let allowed: BTreeSet<&str> = allowed.split(',').filter(|name| *name != "head").collect();
         let documented: BTreeSet<&str> = METHODS
@@ -77,9 +82,9 @@ async fn every_route_of_the_table_is_in_the_document_with_every_method() {
 }
 
 #[tokio::test]
-async fn every_operation_names_its_answers_its_headers_and_who_may_call() {
-    let service = Service::start().await;
-    let document = document(&service).await;
+async fn operations_name_responses_headers_and_security() {
+    let harness = Harness::start().await;
+    let document = document(&harness).await;
     let scheme = &document["components"]["securitySchemes"]["bearer"];
     assert_eq!(
         (&scheme["type"], &scheme["scheme"]),
@@ -115,7 +120,8 @@ async fn every_operation_names_its_answers_its_headers_and_who_may_call() {
             .filter(|(status, _)| status.as_str() >= "400")
         {
             let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
-            assert_eq!(schema, "#/components/schemas/Problem", "{status}");
+            let schema = schema.as_str().unwrap();
+            assert!(PROBLEMS.contains(&schema), "{status}: {schema}");
         }
     }
     let header = |operation: &str, status: &str, name: &str| {
@@ -130,6 +136,11 @@ async fn every_operation_names_its_answers_its_headers_and_who_may_call() {
     header(pay, "201", "Location");
     header(pay, "201", "Idempotent-Replayed");
     header(pay, "409", "Retry-After");
+    let conflict = "responses/409/content/application~1problem+json/schema/$ref";
+    for operation in [post, put, pay] {
+        let schema = document.pointer(&format!("{operation}/{conflict}"));
+        assert_eq!(schema, Some(&PROBLEMS[1].into()), "{operation}");
+    }
     for (operation, name, required) in [
         (post, "Idempotency-Key", true),
         (pay, "Idempotency-Key", true),
@@ -147,13 +158,25 @@ async fn every_operation_names_its_answers_its_headers_and_who_may_call() {
 }
 
 #[tokio::test]
-async fn the_document_says_what_a_204_means_and_names_every_code_of_a_conflict() {
-    let service = Service::start().await;
-    let document = document(&service).await;
+async fn problem_with_an_order_extends_the_common_problem() {
+    let harness = Harness::start().await;
+    let document = document(&harness).await;
+    let schema = &document["components"]["schemas"]["OrderProblem"];
+    let parts = schema["allOf"].as_array().unwrap();
+    assert!(parts.iter().any(|part| part["$ref"] == PROBLEMS[0]));
+    let members = parts.iter().find_map(|part| part["properties"].as_object());
+    let members: Vec<&String> = members.unwrap().keys().collect();
+    assert_eq!(members, ["order_id", "order_url"]);
+}
+
+#[tokio::test]
+async fn document_explains_204_and_names_conflict_codes() {
+    let harness = Harness::start().await;
+    let document = document(&harness).await;
     let text = |pointer: &str| document.pointer(pointer).unwrap().to_string();
     let cancel = text("/paths/~1orders~1{id}/delete");
     for word in [
-        "204 means that the wish is stored",
+        "204 means that the cancellation request is stored",
         "`cancelled`",
         "`refunded`",
         "`shipped` if it was too late",
@@ -176,9 +199,9 @@ async fn the_document_says_what_a_204_means_and_names_every_code_of_a_conflict()
 }
 
 #[tokio::test]
-async fn the_examples_of_the_document_make_an_order_that_is_taken() {
-    let service = Service::start().await;
-    let document = document(&service).await;
+async fn examples_of_the_document_form_a_valid_order() {
+    let harness = Harness::start().await;
+    let document = document(&harness).await;
     let schemas = &document["components"]["schemas"];
     let example = |schema: &str, member: &str| {
         let property = &schemas[schema]["properties"][member];
@@ -191,5 +214,5 @@ async fn the_examples_of_the_document_make_an_order_that_is_taken() {
     for member in ["sku", "quantity", "unit_price"] {
         body["items"][0][member] = example("RequestItem", member);
     }
-    service.post("k-1", &body).await.expect(201);
+    harness.post("k-1", &body).await.expect(201);
 }

@@ -1,4 +1,4 @@
-//! A topic for one test, and what payment and fulfilment announce on it.
+//! A topic for one test, and the events of payment and fulfilment.
 
 use std::ops::Deref;
 
@@ -10,7 +10,7 @@ use money::Currency;
 use testkit::TestTopic;
 use uuid::Uuid;
 
-/// The test's own topic, and the events that this service consumes.
+/// A topic with the events that this service consumes.
 pub(crate) struct Topic(TestTopic);
 
 impl Deref for Topic {
@@ -21,9 +21,9 @@ impl Deref for Topic {
     }
 }
 
-/// What an event says, besides which order and attempt it is about.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Says {
+pub(crate) enum EventKind {
     Captured,
     Declined,
     Voided,
@@ -36,18 +36,18 @@ impl Topic {
         Self(TestTopic::create("order", 1).await)
     }
 
-    /// Announces it as the relay of the service that says it does.
-    pub(crate) async fn say(&self, order_id: Uuid, attempt: i32, what: Says) {
-        self.publish(&seal(order_id, attempt, what)).await;
+    /// Publishes the event as its service's relay would.
+    pub(crate) async fn publish_event(&self, order_id: Uuid, attempt: i32, kind: EventKind) {
+        self.publish(&seal(order_id, attempt, kind)).await;
     }
 }
 
-fn seal(order_id: Uuid, attempt: i32, what: Says) -> Envelope {
+fn seal(order_id: Uuid, attempt: i32, kind: EventKind) -> Envelope {
     let v = 1;
     let charge_id = format!("ch_{order_id}");
     let (amount, currency) = (5_000, "USD".parse::<Currency>().unwrap());
-    match what {
-        Says::Captured => by(
+    match kind {
+        EventKind::Captured => by(
             "payment",
             &PaymentCaptured {
                 v,
@@ -60,7 +60,7 @@ fn seal(order_id: Uuid, attempt: i32, what: Says) -> Envelope {
                 customer_id: "cust-88".to_owned(),
             },
         ),
-        Says::Declined => by(
+        EventKind::Declined => by(
             "payment",
             &PaymentDeclined {
                 v,
@@ -69,7 +69,7 @@ fn seal(order_id: Uuid, attempt: i32, what: Says) -> Envelope {
                 decline_code: "card_declined".to_owned(),
             },
         ),
-        Says::Voided => by(
+        EventKind::Voided => by(
             "payment",
             &PaymentVoided {
                 v,
@@ -77,7 +77,7 @@ fn seal(order_id: Uuid, attempt: i32, what: Says) -> Envelope {
                 attempt,
             },
         ),
-        Says::Refunded => by(
+        EventKind::Refunded => by(
             "payment",
             &PaymentRefunded {
                 v,
@@ -90,7 +90,7 @@ fn seal(order_id: Uuid, attempt: i32, what: Says) -> Envelope {
                 reason: "out_of_stock".to_owned(),
             },
         ),
-        Says::Shipped => by(
+        EventKind::Shipped => by(
             "fulfilment",
             &FulfilmentShipped {
                 v,

@@ -6,7 +6,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use idempotency::{ContentHash, Fingerprint, http};
-use service_kit::body;
+use service_kit::openapi_errors::{
+    Malformed, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
+};
+use service_kit::{RequestError, body};
 use telemetry::http::SpanAttribute;
 use telemetry::metric;
 use uuid::Uuid;
@@ -14,10 +17,7 @@ use uuid::Uuid;
 use crate::direct::{Ask, Opened, Outcome};
 use crate::domain::{DirectCharge, direct};
 use crate::outcome::DIRECT_ROUTE;
-use crate::routes::refusal::{
-    Conflict, Declined, Malformed, TooLarge, Unauthenticated, Unavailable, Unprocessable,
-    UnsupportedMediaType,
-};
+use crate::routes::openapi_errors::{Conflict, Declined, Unprocessable};
 use crate::routes::view::{self, Receipt};
 use crate::routes::{Error, Services, error};
 use crate::waiting::Wait;
@@ -86,7 +86,7 @@ pub(super) async fn handle(
             Opened::New(wait) => outcome(&services, &ask, wait).await?,
             Opened::Answered(answer) => http::response(answer),
             Opened::Replayed(answer) => http::replay(answer),
-            Opened::Mismatch => return Err(Error::KeyReused),
+            Opened::Mismatch => return Err(RequestError::KeyReused.into()),
             Opened::InFlight { payment_id } => return Err(Error::KeyInFlight { payment_id }),
             Opened::ReferenceInFlight { payment_id } => {
                 return Err(Error::PaymentInFlight { payment_id });

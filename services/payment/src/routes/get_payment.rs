@@ -5,9 +5,9 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use service_kit::database::{self, STORE_TIMEOUT};
+use service_kit::openapi_errors::{NotFound, Unauthenticated, Unavailable};
 use uuid::Uuid;
 
-use crate::routes::refusal::{NotFound, Unauthenticated, Unavailable};
 use crate::routes::view::PaymentView;
 use crate::routes::{Error, Services};
 use crate::store::direct;

@@ -1,39 +1,23 @@
-//! `GET /openapi.json`: what callers may use; the operator's routes are not in it.
+//! `GET /openapi.json`: the customers' API, without the operators' routes.
 
 use axum::Json;
+use service_kit::openapi_errors::BearerScheme;
+use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::{Modify, OpenApi};
 
-use crate::routes::{create_payment, get_payment, get_policy, refusal};
+use crate::routes::{create_payment, get_payment, get_policy};
 
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "ChargeOnce payment API",
         version = "1",
-        description = "Direct charges that can be asked for any number of times and are made once."
+        description = "Direct charges: a request may be sent any number of times and is charged once."
     ),
     paths(create_payment::handle, get_payment::handle, get_policy::handle, handle),
-    components(schemas(refusal::ProblemBody)),
-    modifiers(&Bearer)
+    modifiers(&BearerScheme)
 )]
 struct Api;
-
-struct Bearer;
-
-impl Modify for Bearer {
-    fn modify(&self, document: &mut Document) {
-        let scheme = HttpBuilder::new()
-            .scheme(HttpAuthScheme::Bearer)
-            .description(Some(
-                "An API key. It names the principal who owns the payments.",
-            ))
-            .build();
-        let components = document.components.get_or_insert_default();
-        components.add_security_scheme("bearer", SecurityScheme::Http(scheme));
-    }
-}
 
 /// This document.
 #[utoipa::path(
@@ -44,4 +28,20 @@ impl Modify for Bearer {
 )]
 pub(super) async fn handle() -> Json<Document> {
     Json(Api::openapi())
+}
+
+#[cfg(test)]
+mod tests {
+    use money::PaymentMethod;
+    use serde_json::to_value;
+
+    use super::*;
+
+    #[test]
+    fn payment_method_limit_is_the_one_of_the_type() {
+        let document = to_value(Api::openapi()).unwrap();
+        let property = "/components/schemas/Request/properties/payment_method";
+        let property = document.pointer(property).unwrap();
+        assert_eq!(property["maxLength"], PaymentMethod::LEN_MAX);
+    }
 }

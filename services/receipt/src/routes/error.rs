@@ -1,36 +1,33 @@
 //! The errors of a request, and the one place that maps them to HTTP statuses.
 
-use std::time::Duration;
-
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use service_kit::{Problem, database};
+use service_kit::{Problem, database, request_error};
 use thiserror::Error as ThisError;
-
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug, ThisError)]
 pub enum Error {
-    #[error("no such receipt")]
+    #[error("receipt not found")]
     NotFound,
-    #[error("store")]
+    #[error("the store failed")]
     Store(#[from] database::Error),
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::NotFound => Self::new(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                "This order has no captured payment yet, so it has no receipt.",
+            ),
+            Error::Store(error) => Self::from(error),
+        }
+    }
 }
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let problem = match &self {
-            Self::NotFound => Problem::new(
-                StatusCode::NOT_FOUND,
-                "not_found",
-                "This order has no receipt: no payment of it was captured so far.",
-            ),
-            Self::Store(error) if error.is_transient() => Problem::unavailable(RETRY_AFTER),
-            Self::Store(error) => {
-                tracing::error!(%error, "receipt not read");
-                Problem::internal()
-            }
-        };
-        problem.into_response()
+        request_error::respond(&self, Problem::from(&self))
     }
 }

@@ -1,4 +1,4 @@
-//! A running order service with a database of its own.
+//! The order service on a free port, with its own database.
 
 use clap::Parser as _;
 use order::config::{Command, Config, Migration, Program};
@@ -13,24 +13,24 @@ use testkit::postgres::database;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
-use crate::answer::Answer;
+use crate::response::ApiResponse;
 
 pub(crate) const ACME: &str = "demo-key-acme";
 pub(crate) const GLOBEX: &str = "demo-key-globex";
 pub(crate) const KEY: &str = "idempotency-key";
 
-/// Nobody listens there.
+/// No broker listens here.
 const NO_BROKER: &str = "127.0.0.1:1";
 
-pub(crate) struct Service {
+pub(crate) struct Harness {
     pub(crate) port: u16,
-    /// The test's own way into the service's database.
+    /// The test's own connections to the service's database.
     pub(crate) pool: PgPool,
     client: reqwest::Client,
     _stop: DropGuard,
 }
 
-/// How many rows each table has.
+/// The number of rows of each table.
 #[derive(Debug, Default, PartialEq, Eq, sqlx::FromRow)]
 pub(crate) struct Stored {
     pub(crate) keys: i64,
@@ -39,7 +39,7 @@ pub(crate) struct Stored {
     pub(crate) events: i64,
 }
 
-impl Service {
+impl Harness {
     pub(crate) async fn start() -> Self {
         Self::start_with(|_| ()).await
     }
@@ -49,7 +49,7 @@ impl Service {
         Self::start_on(&database_url, change).await
     }
 
-    /// On a database that may not even be there.
+    /// Starts the service on this database, which need not exist.
     pub(crate) async fn start_on(database_url: &str, change: impl FnOnce(&mut Config)) -> Self {
         let arguments = [
             ["order", "serve"],
@@ -59,7 +59,7 @@ impl Service {
         ];
         let Command::Serve(mut config) = Program::parse_from(arguments.as_flattened()).command
         else {
-            panic!("serve was asked for");
+            panic!("expected the serve command");
         };
         change(&mut config);
         let application = Application::build(config).await.unwrap();
@@ -74,18 +74,15 @@ impl Service {
         }
     }
 
-    /// A service that reaches its store by the wire; the test itself goes around it.
-    pub(crate) async fn start_far_from(
-        store: &StoreBehindProxy,
-        change: impl FnOnce(&mut Config),
-    ) -> Self {
-        let mut service = Self::start_on(&store.proxy.url, change).await;
-        service.pool = pool(&store.database_url);
-        service
+    /// Starts the service behind the store's fault proxy. The test itself connects directly.
+    pub(crate) async fn start_far_from(store: &StoreBehindProxy, change: impl FnOnce(&mut Config)) -> Self {
+        let mut harness = Self::start_on(&store.proxy.url, change).await;
+        harness.pool = pool(&store.database_url);
+        harness
     }
 
-    /// Keeps the reaper from the outbox for as long as the connection is held: the next COMMIT is
-    /// then that of the next request. The numbers are those of `outbox`'s lock for maintenance.
+    /// Keeps the reaper away from the outbox while the connection is held, so that the next COMMIT is
+    /// that of the next request. The numbers are those of the maintenance lock of `outbox`.
     pub(crate) async fn hold_maintenance(&self) -> PoolConnection<Postgres> {
         let mut held = self.pool.acquire().await.unwrap();
         held.close_on_drop();
@@ -102,35 +99,35 @@ impl Service {
         self.client.request(method, url)
     }
 
-    /// A request of acme.
+    /// A request by acme.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.anonymous(method, path).bearer_auth(ACME)
     }
 
-    pub(crate) async fn post(&self, key: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, key: &str, body: &Value) -> ApiResponse {
         self.post_as(ACME, key, body).await
     }
 
-    pub(crate) async fn post_as(&self, api_key: &str, key: &str, body: &Value) -> Answer {
+    pub(crate) async fn post_as(&self, api_key: &str, key: &str, body: &Value) -> ApiResponse {
         let request = self.anonymous(Method::POST, "/orders");
         send(request.bearer_auth(api_key).header(KEY, key).json(body)).await
     }
 
-    pub(crate) async fn put(&self, id: Uuid, body: &Value) -> Answer {
+    pub(crate) async fn put(&self, id: Uuid, body: &Value) -> ApiResponse {
         self.put_as(ACME, id, body).await
     }
 
-    pub(crate) async fn put_as(&self, api_key: &str, id: Uuid, body: &Value) -> Answer {
+    pub(crate) async fn put_as(&self, api_key: &str, id: Uuid, body: &Value) -> ApiResponse {
         let request = self.anonymous(Method::PUT, &format!("/orders/{id}"));
         send(request.bearer_auth(api_key).json(body)).await
     }
 
-    pub(crate) async fn delete(&self, id: Uuid) -> Answer {
+    pub(crate) async fn delete(&self, id: Uuid) -> ApiResponse {
         send(self.request(Method::DELETE, &format!("/orders/{id}"))).await
     }
 
-    /// Pays again, with another method.
-    pub(crate) async fn pay(&self, key: &str, id: Uuid, method: &str) -> Answer {
+    /// Pays an order again with this payment method.
+    pub(crate) async fn pay(&self, key: &str, id: Uuid, method: &str) -> ApiResponse {
         let request = self.request(Method::POST, &format!("/orders/{id}/payments"));
         send(
             request
@@ -140,7 +137,7 @@ impl Service {
         .await
     }
 
-    /// A fresh order of acme, brought to a state as its events would have.
+    /// A new order of acme with this status, as its events would have left it.
     pub(crate) async fn order_in(&self, status: &str) -> Uuid {
         let key = format!("order-{}", Uuid::new_v4());
         let placed = self.post(&key, &order()).await;
@@ -149,7 +146,7 @@ impl Service {
         id
     }
 
-    /// Does to an order that was just placed, or whose attempt is open, what events would do.
+    /// Changes a `placed` order as its events would.
     pub(crate) async fn move_to(&self, id: Uuid, status: &str) {
         let steps = match status {
             "placed" => 0,
@@ -169,7 +166,7 @@ impl Service {
         assert_eq!(moved.rows_affected(), 1);
     }
 
-    /// How many events of this type there are about an order.
+    /// The number of events of this type for an order.
     pub(crate) async fn events(&self, id: Uuid, event_type: &str) -> i64 {
         sqlx::query_scalar("select count(*) from outbox where subject = $1 and event_type = $2")
             .bind(id)
@@ -179,7 +176,7 @@ impl Service {
             .unwrap()
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> ApiResponse {
         send(self.request(Method::GET, path)).await
     }
 
@@ -191,17 +188,17 @@ impl Service {
         sqlx::query_as(counts).fetch_one(&self.pool).await.unwrap()
     }
 
-    /// Runs a statement that the service would never run.
+    /// Runs a statement that the service itself never runs.
     pub(crate) async fn meddle(&self, statement: &'static str) {
         sqlx::raw_sql(statement).execute(&self.pool).await.unwrap();
     }
 }
 
-pub(crate) async fn send(request: RequestBuilder) -> Answer {
-    Answer::read(request.send().await.unwrap()).await
+pub(crate) async fn send(request: RequestBuilder) -> ApiResponse {
+    ApiResponse::read(request.send().await.unwrap()).await
 }
 
-/// The URL of a fresh database with the service's tables and the demo's principals.
+/// The URL of a new database with the service's tables and the demo principals.
 pub(crate) async fn migrated() -> String {
     let database_url = database::create_for_test("order").await.unwrap();
     let migration = Migration {
@@ -212,7 +209,7 @@ pub(crate) async fn migrated() -> String {
     database_url
 }
 
-/// The same at the end of a wire.
+/// A migrated database behind a fault proxy.
 pub(crate) async fn far_store() -> StoreBehindProxy {
     StoreBehindProxy::start(migrated().await).await.unwrap()
 }
@@ -222,7 +219,7 @@ pub(crate) fn pool(database_url: &str) -> PgPool {
     options.connect_lazy(database_url).unwrap()
 }
 
-/// One line, two pieces.
+/// A valid order with one line.
 pub(crate) fn order() -> Value {
     json!({
         "customer_id": "cust-88",
@@ -239,7 +236,7 @@ pub(crate) fn order_with(member: &str, value: impl Into<Value>) -> Value {
     order
 }
 
-/// What `count` orders of one line leave behind, each under its own key.
+/// The rows of `count` orders with one line, each placed with its own key.
 pub(crate) fn orders_stored(count: i64) -> Stored {
     Stored {
         keys: count,

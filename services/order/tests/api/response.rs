@@ -1,17 +1,17 @@
-//! An answer, read to its end, and what is asked of it again and again.
+//! An HTTP response, read to its end, with the assertions that many tests need.
 
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 use uuid::Uuid;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl ApiResponse {
     pub(crate) async fn read(response: reqwest::Response) -> Self {
         Self {
             status: response.status().as_u16(),
@@ -34,7 +34,7 @@ impl Answer {
     pub(crate) fn order_id(&self) -> Uuid {
         let body = self.json();
         let id = body["order_id"].as_str();
-        id.unwrap_or_else(|| panic!("no order in {body}"))
+        id.unwrap_or_else(|| panic!("no order id in {body}"))
             .parse()
             .unwrap()
     }
@@ -50,7 +50,7 @@ impl Answer {
         self
     }
 
-    /// Asserts that this is a problem as R13 asks for, and nothing else.
+    /// Asserts that this is a complete problem with this status and code.
     #[track_caller]
     pub(crate) fn expect_problem(&self, status: u16, code: &str) -> Value {
         self.expect(status);
@@ -67,7 +67,7 @@ impl Answer {
             assert!(text.is_some_and(|text| !text.is_empty()), "{problem}");
         }
         let retryable = problem["retryable"].as_bool().unwrap();
-        // Only the clash of two requests or attempts and the failure of ours are worth another try.
+        // Only a concurrent request or attempt and a failure of the service are worth a retry.
         let is_temporary =
             status >= 500 || ["idempotency_key_in_flight", "payment_open"].contains(&code);
         assert_eq!(retryable, is_temporary, "{problem}");
