@@ -75,7 +75,10 @@ impl Harness {
     }
 
     /// Starts the service behind the store's fault proxy. The test itself connects directly.
-    pub(crate) async fn start_far_from(store: &StoreBehindProxy, change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) async fn start_far_from(
+        store: &StoreBehindProxy,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
         let mut harness = Self::start_on(&store.proxy.url, change).await;
         harness.pool = pool(&store.database_url);
         harness

@@ -37,7 +37,7 @@ async fn stored_order_is_found_after_the_connection_breaks() {
 #[tokio::test]
 async fn stored_order_is_found_when_no_response_comes() {
     let (store, harness) = connected().await;
-    store.proxy.lose(Loss::ResponseInSilence, MARKED);
+    store.proxy.lose(Loss::ResponseThenSilence, MARKED);
     let first = harness.post(MARKED, &order()).await;
     assert!(store.proxy.has_lost());
     expect_placed_once(&first, &harness.post(MARKED, &order()).await);

@@ -69,7 +69,17 @@ async fn every_row_holds(outage: Outage) {
 
     store.begin(outage).await.unwrap();
     let responses = join_all(calls.iter().map(|(_, call)| call.response())).await;
-    for ((Row { endpoint, status_without_store: away }, _), response) in calls.iter().zip(responses) {
+    for (
+        (
+            Row {
+                endpoint,
+                status_without_store: away,
+            },
+            _,
+        ),
+        response,
+    ) in calls.iter().zip(responses)
+    {
         assert_eq!(
             response.status, *away,
             "{outage:?}: {endpoint}: {response:?}"
@@ -169,7 +179,12 @@ async fn service_without_a_store_is_alive_and_not_ready() {
     let harness = Harness::start_on(NO_DATABASE, |_| ()).await;
     let id = Uuid::new_v4();
     let calls = rows().into_iter();
-    let calls = calls.map(|row| (row.status_without_store, call(&harness, row.endpoint, id, id)));
+    let calls = calls.map(|row| {
+        (
+            row.status_without_store,
+            call(&harness, row.endpoint, id, id),
+        )
+    });
     join_all(calls.map(async |(away, call)| expect_outage(&call.response().await, away))).await;
 }
 
