@@ -2,6 +2,7 @@
 
 pub mod database;
 mod install;
+pub mod template;
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -32,7 +33,8 @@ const SETTINGS: [(&str, &str); 9] = [
     ("listen_addresses", "127.0.0.1"),
     // Socket files would need a directory that both users may write, and a short path.
     ("unix_socket_directories", ""),
-    ("max_connections", "200"),
+    // Several systems of a test run share one server.
+    ("max_connections", "600"),
     ("shared_buffers", "256MB"),
     // Few checkpoints: one in the middle of a measurement shows up as a dent in it.
     ("max_wal_size", "4GB"),

@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use endpoints::Service;
 use endpoints::client::{Client, new_key, order_body};
 use endpoints::provider;
+use endpoints::{PerService, Service};
 use invariants::{self, Databases};
 use testkit::smtp_sink::{self, Behaviour, behaviour};
 use testkit::system::{System, SystemOptions};
@@ -22,31 +22,37 @@ pub(crate) struct Harness {
     pub(crate) databases: Databases,
 }
 
-/// Leases short enough that a test need not wait half a minute for one to run out.
+/// Leases and time-outs of payment. Shorter ones would expire on a busy machine.
+const PAYMENT_ENV: [(&str, &str); 3] = [
+    ("LEASE_MS", "2000"),
+    ("PSP_TIMEOUT_MS", "1500"),
+    ("RETRY_MAX_MS", "1000"),
+];
+const RECEIPT_ENV: [(&str, &str); 5] = [
+    ("LEASE_MS", "2000"),
+    ("SMTP_TIMEOUT_MS", "900"),
+    ("SMTP_DATA_TIMEOUT_MS", "900"),
+    ("RETRY_BASE_MS", "100"),
+    ("RETRY_MAX_MS", "1000"),
+];
+/// The messages of a killed consumer wait this long for the next one.
+const CONSUMER_ENV: (&str, &str) = ("KAFKA_SESSION_TIMEOUT_MS", "2000");
+
+/// Options with short leases and sessions, so that a test does not wait half a minute for one to
+/// expire.
 pub(crate) fn options() -> SystemOptions {
     let mut options = SystemOptions::for_test();
-    for (name, value) in [
-        ("LEASE_MS", "2000"),
-        ("PSP_TIMEOUT_MS", "1500"),
-        ("RETRY_MAX_MS", "1000"),
-    ] {
-        options
-            .env
-            .payment
-            .push((name.to_owned(), value.to_owned()));
-    }
-    for (name, value) in [
-        ("LEASE_MS", "2000"),
-        ("SMTP_TIMEOUT_MS", "900"),
-        ("SMTP_DATA_TIMEOUT_MS", "900"),
-        ("RETRY_BASE_MS", "100"),
-        ("RETRY_MAX_MS", "1000"),
-    ] {
-        options
-            .env
-            .receipt
-            .push((name.to_owned(), value.to_owned()));
-    }
+    options.disposable_server = true;
+    let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    options.env = PerService::from_fn(|service| {
+        let own: &[(&str, &str)] = match service {
+            Service::Payment => &PAYMENT_ENV,
+            Service::Receipt => &RECEIPT_ENV,
+            _ => &[],
+        };
+        let shared = service.uses_kafka().then_some(CONSUMER_ENV);
+        own.iter().copied().chain(shared).map(pair).collect()
+    });
     options
 }
 

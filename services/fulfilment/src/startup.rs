@@ -39,6 +39,7 @@ impl Application {
         relay.reached = crash::point;
         let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
         inbox.fetch_wait_max_ms = config.kafka.kafka_fetch_wait_max_ms;
+        inbox.session_max_ms = config.kafka.kafka_session_timeout_ms;
         inbox.tries_max = config.kafka.message_tries_max;
         inbox.reached = crash::point;
         let ship = ShipPaid { wake: wake.clone() };

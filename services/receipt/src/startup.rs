@@ -58,6 +58,7 @@ impl Application {
         let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
         let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
         inbox.fetch_wait_max_ms = config.kafka.kafka_fetch_wait_max_ms;
+        inbox.session_max_ms = config.kafka.kafka_session_timeout_ms;
         inbox.tries_max = config.kafka.message_tries_max;
         inbox.reached = crash::point;
         let log = LogReceipts { recipients, due };
