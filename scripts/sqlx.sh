@@ -2,7 +2,7 @@
 # The data in .sqlx lets the checked queries compile without a database. Both commands compile
 # them against freshly migrated databases, which is the check that the queries themselves need.
 #   scripts/sqlx.sh prepare   writes .sqlx anew
-#   scripts/sqlx.sh check     fails if .sqlx is not what prepare would write
+#   scripts/sqlx.sh check     lints, and fails if .sqlx is not what prepare would write
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -22,18 +22,28 @@ database() {
     export "${name^^}_DATABASE_URL=$url"
 }
 
-# Compiles the crates with checked queries against the databases; the macros write to $1.
+# Compiles the crates with checked queries against the databases with `cargo $2…`; the macros write to $1.
 compile() {
-    local config
+    local directory=$1 config old root roots=()
+    shift
     for config in */*/sqlx.toml; do
-        # The compiler does not know that the macros' answer depends on a database.
-        find "$(dirname "$config")/src" -maxdepth 1 \( -name lib.rs -o -name main.rs \) \
-            -exec touch {} +
+        for root in "${config%/*}"/src/{lib,main}.rs; do
+            [[ ! -f $root ]] || roots+=("$root")
+        done
     done
+    # The compiler does not know that the macros' result depends on a database. The old times come back
+    # afterwards, or the next build would compile all these crates again.
+    old=$(mktemp -d)
+    cp -p --parents "${roots[@]}" "$old"
+    touch "${roots[@]}"
     # The whole workspace: with a part of it, the dependencies' features would differ, and they
     # would all be compiled once more.
-    SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$1 \
-        cargo check --workspace --all-targets --features "$FEATURES"
+    SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$directory \
+        cargo "$1" --workspace --all-targets --features "$FEATURES" "${@:2}"
+    for root in "${roots[@]}"; do
+        touch -r "$old/$root" "$root"
+    done
+    rm -r "$old"
 }
 
 # The part that runs with a Postgres around it.
@@ -48,12 +58,14 @@ with_postgres() {
     database fulfilment common fulfilment
     database receipt common receipt
     database psp psp
-    compile "$fresh"
     if [[ $1 == prepare ]]; then
+        compile "$fresh" check
         mkdir -p .sqlx
         rm -f .sqlx/query-*.json
         cp "$fresh"/query-*.json .sqlx/
     else
+        # Clippy compiles as `check` does, and lints in the same pass.
+        compile "$fresh" clippy -- -D warnings
         diff -r "$fresh" .sqlx || fail ".sqlx is out of date: run scripts/sqlx.sh prepare"
     fi
 }
