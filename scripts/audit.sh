@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Known vulnerabilities, licences and origins of the dependencies, by cargo-deny.
+# Checks the dependencies for known vulnerabilities, licences and origins, with cargo-deny.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -9,7 +9,7 @@ need_compiler
 install_missing
 need_cargo
 if ! command -v cargo-deny >/dev/null; then
-    echo "Installing cargo-deny, which takes some minutes …"
+    echo "Installing cargo-deny; this takes some minutes …"
     cargo install --locked cargo-deny
 fi
 cargo deny check

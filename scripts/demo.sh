@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Shows the system at work on this machine: builds it, starts it, tells its story.
-#   scripts/demo.sh          leaves it running until Ctrl-C
-#   scripts/demo.sh --once   ends after the story
+# Builds and starts the system on this machine and shows how it handles orders and faults.
+#   scripts/demo.sh          keeps it running until Ctrl-C
+#   scripts/demo.sh --once   stops it after the demonstration
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -13,7 +13,7 @@ install_missing
 need_cargo
 
 echo "Building; the first time takes a few minutes …"
-# Not optimised: the story is the same, and the first build takes less than half the time. With crash
-# points, for scripts/chaos.
+# Not optimised: the demonstration is the same, and the first build takes less than half the time. With
+# crash points, for scripts/chaos.
 cargo build --workspace --bins --features "$FEATURES"
-exec "${CARGO_TARGET_DIR:-target}/debug/lab" demo "$@"
+exec "$TARGET/debug/lab" demo "$@"

@@ -1,9 +1,17 @@
-# Sourced by the scripts beside it: finds the tools that they need, and installs what is missing.
+# Sourced by the scripts in this directory. Finds the tools that they need and installs missing ones.
 # shellcheck shell=bash
 
-# Tests and lints build the same features, so that they share what they compile.
+# Tests and lints build the same features, so that they share compiled crates.
 # shellcheck disable=SC2034  # used by the scripts that source this file
 FEATURES=order/crash-points,payment/crash-points,fulfilment/crash-points,receipt/crash-points
+
+# Where cargo puts what it builds.
+# shellcheck disable=SC2034  # used by the scripts that source this file
+TARGET=${CARGO_TARGET_DIR:-target}
+
+# Tests wait for leases, sessions and restarts far more than they compute, so more of them than cores
+# run side by side. Each end-to-end test starts a system: more than this would exhaust Postgres.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-8}
 
 # Where rustup puts cargo, for shells that have not read its profile.
 PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
@@ -13,12 +21,12 @@ fail() {
     exit 1
 }
 
-# Whether a Postgres server is installed; Debian keeps its programs out of PATH.
+# Is a Postgres server installed? Debian keeps its programs out of PATH.
 has_postgres() {
     command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null
 }
 
-# need PACKAGE COMMAND…: notes the Debian package if any of the commands is missing.
+# need PACKAGE COMMAND…: adds the Debian package to the missing ones if a command is missing.
 missing=()
 need() {
     local package=$1 command
@@ -32,7 +40,7 @@ need() {
 }
 
 need_compiler() { need build-essential cc c++ make; }
-# The package starts a server of its own on port 5432; nothing here ever talks to it.
+# The package also starts a server on port 5432. The project never connects to it.
 need_postgres() { has_postgres && command -v psql >/dev/null || missing+=(postgresql); }
 need_java() { need default-jdk-headless java; need maven mvn; }
 
@@ -42,14 +50,14 @@ as_root() {
     elif command -v sudo >/dev/null; then
         sudo "$@"
     else
-        fail "this needs root, or sudo: $*"
+        fail "this command needs root or sudo: $*"
     fi
 }
 
-# Installs what was noted as missing.
+# Installs the missing packages.
 install_missing() {
     [[ ${#missing[@]} -eq 0 ]] && return
-    command -v apt-get >/dev/null || fail "please install what Debian calls: ${missing[*]}"
+    command -v apt-get >/dev/null || fail "packages are missing; install what Debian calls: ${missing[*]}"
     echo "Installing ${missing[*]} …"
     as_root apt-get update -qq
     as_root env DEBIAN_FRONTEND=noninteractive \
@@ -57,31 +65,37 @@ install_missing() {
 }
 
 need_cargo() {
-    command -v cargo >/dev/null || fail "Rust is missing: install 1.95 or later with rustup"
+    command -v cargo >/dev/null || fail "Rust is missing; install 1.95 or later with rustup"
 }
 
-# The parts of the toolchain that only checks need; a minimal installation lacks them.
+# Parts of the toolchain that only the checks need. A minimal installation lacks them.
 need_checks() {
     cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1 && return
-    command -v rustup >/dev/null || fail "please install clippy and rustfmt for this toolchain"
+    command -v rustup >/dev/null || fail "clippy or rustfmt is missing; install them for this toolchain"
     rustup component add clippy rustfmt
 }
 
-# Debian's package would start a server of its own, on the port that ours is published at. So it is only
-# unpacked, unless it is there already.
+# Builds all programs and tests in one pass. In two passes the features of third-party crates would differ
+# (tests add development dependencies), and cargo would compile those crates twice.
+build_all() {
+    cargo build --workspace --all-targets --features "$FEATURES"
+}
+
+# Debian's package would start a server on the port where the compose file publishes Prometheus. So the
+# package is only unpacked, and only if Prometheus is not installed.
 need_prometheus() {
     command -v prometheus >/dev/null && command -v promtool >/dev/null && return
     local directory
-    directory=$(realpath -m "${CARGO_TARGET_DIR:-target}")/prometheus
+    directory=$(realpath -m "$TARGET")/prometheus
     PATH="$PATH:$directory/usr/bin"
     [[ -x $directory/usr/bin/promtool ]] && return
-    command -v apt-get >/dev/null || fail "please install prometheus and promtool"
+    command -v apt-get >/dev/null || fail "Prometheus is missing; install prometheus and promtool"
     echo "Fetching Prometheus …"
     rm -rf "$directory"
     mkdir -p "$directory"
     (
         cd "$directory" || exit
-        # The list of packages may be missing, and only root may fetch it.
+        # The package list may be missing. Only root may fetch it.
         if ! apt-get download -qq prometheus 2>/dev/null; then
             as_root apt-get update -qq
             apt-get download -qq prometheus

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Holds dashboards, alerts and metrics together: whatever a dashboard or a rule asks for must be there
-# in a running system.
+# Checks dashboards and alerts against the metrics: a running system must have every series that a
+# dashboard or a rule queries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -19,6 +19,6 @@ need_prometheus
     promtool check rules rules.yml
     promtool test rules rules_test.yml
 )
-cargo build --workspace --bins --features "$FEATURES"
-# exec, so that whoever interrupts the script interrupts what has to clean up.
-exec python3 -B scripts/observe/check.py "${CARGO_TARGET_DIR:-target}/debug/lab"
+build_all
+# exec: an interrupt must reach the program that cleans up.
+exec python3 -B scripts/observe/check.py "$TARGET/debug/lab"

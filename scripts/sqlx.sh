@@ -2,7 +2,7 @@
 # The data in .sqlx lets the checked queries compile without a database. Both commands compile the
 # queries against freshly migrated databases, and so check them.
 #   scripts/sqlx.sh prepare   rewrites .sqlx
-#   scripts/sqlx.sh check     fails if .sqlx is out of date
+#   scripts/sqlx.sh check     lints, and fails if .sqlx is out of date
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -22,18 +22,28 @@ database() {
     export "${name^^}_DATABASE_URL=$url"
 }
 
-# Compiles the crates with checked queries against the databases. The macros write to directory $1.
+# Compiles the crates with checked queries against the databases with `cargo $2…`; the macros write to $1.
 compile() {
-    local config
+    local directory=$1 config old root roots=()
+    shift
     for config in */*/sqlx.toml; do
-        # Cargo does not know that the macros depend on a database, so mark the crates as changed.
-        find "$(dirname "$config")/src" -maxdepth 1 \( -name lib.rs -o -name main.rs \) \
-            -exec touch {} +
+        for root in "${config%/*}"/src/{lib,main}.rs; do
+            [[ ! -f $root ]] || roots+=("$root")
+        done
     done
-    # The whole workspace: with a part of it, features of dependencies would differ, and cargo would
-    # compile them all again.
-    SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$1 \
-        cargo check --workspace --all-targets --features "$FEATURES"
+    # The compiler does not know that the macros' result depends on a database. The old times come back
+    # afterwards, or the next build would compile all these crates again.
+    old=$(mktemp -d)
+    cp -p --parents "${roots[@]}" "$old"
+    touch "${roots[@]}"
+    # The whole workspace: with a part of it, the dependencies' features would differ, and they
+    # would all be compiled once more.
+    SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$directory \
+        cargo "$1" --workspace --all-targets --features "$FEATURES" "${@:2}"
+    for root in "${roots[@]}"; do
+        touch -r "$old/$root" "$root"
+    done
+    rm -r "$old"
 }
 
 # Runs inside `lab infra`, which starts Postgres and sets TEST_DATABASE_URL.
@@ -50,12 +60,14 @@ with_postgres() {
     database fulfilment outbox inbox fulfilment
     database receipt inbox receipt
     database psp psp
-    compile "$fresh"
     if [[ $1 == prepare ]]; then
+        compile "$fresh" check
         mkdir -p .sqlx
         rm -f .sqlx/query-*.json
         cp "$fresh"/query-*.json .sqlx/
     else
+        # Clippy compiles as `check` does, and lints in the same pass.
+        compile "$fresh" clippy -- -D warnings
         diff -r "$fresh" .sqlx || fail ".sqlx is out of date: run scripts/sqlx.sh prepare"
     fi
 }

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Everything that must be true before a change goes in, from a bare Debian with Rust.
+# Runs every check that a change must pass, on a bare Debian with Rust.
+#   scripts/test.sh               everything
+#   scripts/test.sh ARGUMENT…     the arguments go to `cargo test`
+# For one test in seconds see scripts/one-test.sh.
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
-# step NAME COMMAND…: runs a command and says how long it took.
+# step NAME COMMAND…: runs a command and prints how long it took.
 step() {
     local started=$SECONDS
     current=$1
@@ -14,7 +17,7 @@ step() {
     "$@"
     echo "== $current: $((SECONDS - started)) s"
 }
-# Not `"$@" || fail …`: bash would then run on after a failure inside the step.
+# Not `"$@" || fail …`: bash would then ignore a failure inside the step.
 trap 'echo "== $current: FAILED" >&2' ERR
 
 install() {
@@ -26,39 +29,35 @@ install() {
     need_checks
 }
 
-# .env.example lists every setting of the compose files, and nothing else.
+# .env.example must list every setting of the compose files, and no other.
 settings() {
-    # shellcheck disable=SC2016  # the dollar is looked for
+    # shellcheck disable=SC2016  # the pattern contains a literal dollar
     diff <(grep -oh '\${[A-Z0-9_]*:\?-[^}]*}' docker-compose*.yml deploy/observe.compose.yml |
         sed -E 's/^\$\{([A-Z0-9_]+):?-(.*)\}$/\1=\2/' | sort -u) \
         <(grep -E '^[A-Z0-9_]+=' .env.example | sort -u) ||
         fail "the compose files (<) and .env.example (>) differ"
 }
 
+# Clippy compiles the checked queries against real databases, so one pass checks both.
 lint() {
-    cargo clippy --workspace --all-targets --features "$FEATURES" -- -D warnings
+    SQLX_SCRIPT_INSIDE=yes "$TARGET/debug/lab" infra --kafka none -- scripts/sqlx.sh check
 }
 
 document() {
     RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --features "$FEATURES"
 }
 
-build() {
-    cargo build --workspace --bins --features "$FEATURES"
-}
-
 run_tests() {
-    "${CARGO_TARGET_DIR:-target}/debug/lab" infra --kafka apache -- \
+    "$TARGET/debug/lab" infra --kafka apache -- \
         cargo test --workspace --features "$FEATURES" "$@"
 }
 
 step "install" install
 step "settings" settings
 step "format" cargo fmt --all --check
-step "lint" lint
+step "build" build_all
+step "lint and checked SQL" lint
 step "documentation" document
-step "checked SQL" scripts/sqlx.sh check
-step "build" build
 step "dashboards and alerts" scripts/observe-check.sh
 step "tests" run_tests "$@"
-echo "All good after $SECONDS s."
+echo "All checks passed after $SECONDS s."

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Cuts the network between payment and the provider after the money has moved, and mends it.
+# Cuts the network between payment and the provider after the charge, and restores it.
 #
-# The answer is lost and the provider cannot be asked. Payment tries again and again under the same key;
-# the first try that gets through is told of the first charge.
+# The response is lost and the provider is unreachable. Payment retries with the same key. The first try
+# that reaches the provider gets the result of the first charge.
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin "$@"
 
 order=$(place --hold after-money)
-say "placed $order; the provider takes the money and holds its answer"
+say "placed $order; the provider charges the card and holds its response"
 moment charged-unrecorded "$order"
 cut_network
-say "waiting for payment to give the call up and try again"
+say "waiting for payment to time out and retry"
 moment taken-over "$order" --seconds 60
 moment charged-unrecorded "$order" --seconds 0
 mend_network

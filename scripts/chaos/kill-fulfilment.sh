@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Kills fulfilment, which decides what ships, in the midst of orders, with its decision made and not
-# committed.
+# Kills fulfilment under load, after it has decided whether an order ships and before it has committed the
+# decision.
 #
-# It is told to stop at its crash point between the two. Its transaction dies with it, and Kafka, which
-# was not told that the message is done, hands it out again.
+# It stops at the crash point between the two steps. The kill rolls its transaction back. The offset is not
+# committed, so Kafka delivers the message again.
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin "$@"
 
-strike() {
+inject_fault() {
     stop_at fulfilment inbox.handled
     witness=$(place --count 1)
     moment handled-uncommitted "$witness"
     kill_all fulfilment
     undo=()
 }
-under_load strike
+under_load inject_fault
 finish "${orders[@]}" "$witness"

@@ -1,23 +1,24 @@
 #!/usr/bin/env bash
-# Has Kafka fall silent in the midst of orders, and kills it.
+# Pauses Kafka under load, then kills it.
 #
-# It is paused for longer than the relays wait for its word (30 s), so that they give up what they have
-# sent, and it dies without having read that. Orders are accepted all the same, and go on when it is back.
+# The pause is longer than the relays wait for an acknowledgement (30 s), so that their deliveries time out.
+# Kafka is killed before it reads them. The order service still accepts orders; they continue when Kafka
+# runs again.
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin "$@"
 
-silence_seconds=35
-strike() {
+pause_seconds=35
+inject_fault() {
     freeze_all kafka
     witness=$(place --count 1)
     say "placed $witness"
     moment unpublished "$witness"
-    say "waiting for $silence_seconds s"
-    sleep "$silence_seconds"
+    say "waiting for $pause_seconds s"
+    sleep "$pause_seconds"
     moment unpublished "$witness" --seconds 0
     kill_all kafka
     undo=()
 }
-under_load strike
+under_load inject_fault
 finish "${orders[@]}" "$witness"

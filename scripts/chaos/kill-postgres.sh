@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Kills Postgres, and with it every transaction of every service, in the midst of orders.
+# Kills Postgres under load, and with it every open transaction of every service.
 #
-# Fulfilment is paused meanwhile, so that messages wait for it; it wakes up with no database to put them
-# into.
+# Fulfilment is paused, so that messages wait for it. It resumes while its database is unreachable.
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin "$@"
 
-strike() {
+inject_fault() {
     freeze_all fulfilment
     witness=$(place --count 1)
     moment paid "$witness"
@@ -15,5 +14,5 @@ strike() {
     thaw_all fulfilment
     undo=()
 }
-under_load strike
+under_load inject_fault
 finish "${orders[@]}" "$witness"

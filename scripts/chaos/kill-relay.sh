@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Kills the relay that has published an event and has not marked it as published.
+# Kills a relay after it has published an event and before it has marked the event as published.
 #
-# One order process is told to stop at its crash point between the two. Orders are placed until its
-# relay is the one that publishes: payment then has the event, and the outbox says it was never sent.
-# The process is killed there, and the event is sent a second time.
+# One order process stops at the crash point between the two steps. The script places orders until the
+# relay of this process publishes one: payment has the event, and the outbox row is unpublished. The
+# process is killed there, and the event is published a second time.
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin "$@"
@@ -16,12 +16,12 @@ lab chaos arm "$url" relay.acknowledged --pause
 say "armed relay.acknowledged in the order process at $url"
 tried=() orders=()
 for _ in {1..20}; do
-    # The process may stop before it has answered; then nobody knows if this order is accepted.
+    # The process may stop before it responds. The order may be accepted or not.
     if order=$(place --patience 2 2>/dev/null); then
         orders+=("$order")
     fi
     tried+=("$order")
-    # Payment may hear of it late, if it was killed just before and is not back in its group.
+    # Payment may receive the event late, if it was killed before and has not rejoined its group.
     for witness in "${tried[@]}"; do
         evidence=$(lab chaos wait published-unmarked "$witness" --seconds 1 2>/dev/null) && break 2
     done
@@ -34,5 +34,5 @@ fi
 say "$evidence"
 kill_instance order "$owner"
 undo=()
-say "its successor finds the event unpublished and sends it again"
+say "the next relay finds the row unpublished and publishes it again"
 finish "${orders[@]}"

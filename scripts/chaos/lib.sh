@@ -1,10 +1,10 @@
-# Sourced by the scripts beside it. They read like the story that they tell; what a step means where
-# the system runs is in on/*.sh, and the lab's tool sees what they do (lab chaos --help).
+# Sourced by the scripts in this directory, which read as a list of steps. on/*.sh implements the steps for
+# each place where the system can run. `lab chaos` observes the system (lab chaos --help).
 # shellcheck shell=bash
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-# Longest time for everything to be done once the fault is over.
+# Longest time from the end of the fault until everything is settled.
 settle_seconds=180
 # How long the provider holds a charge for `place --hold`. on/*.sh may set it.
 hold_seconds=8
@@ -25,12 +25,12 @@ usage: scripts/chaos/$(basename "$0") [--on compose|local|kubernetes]${options:-
   --on local        the processes of \`lab up\` or scripts/demo.sh
   --on kubernetes   pods, by kubectl (deploy/k8s; NAMESPACE, default chargeonce)
 
-Without --on: the containers if they run, or else the processes. One script at a time. Exits with 0 if
-every invariant holds in the end and each order was charged once.
+Without --on: the containers if they run, otherwise the processes. Run one script at a time. The exit code
+is 0 if every invariant holds at the end and each order was charged once.
 USAGE
 }
 
-# begin ARGUMENT…: reads the common options, finds the system, and has it cleaned up in the end.
+# begin ARGUMENT…: reads the common options, finds the system, and registers the clean-up.
 begin() {
     local on="" reason
     while [[ $# -gt 0 ]]; do
@@ -40,7 +40,7 @@ begin() {
         --on=*) on=${1#*=} ;;
         *)
             own_option "$@"
-            # shellcheck disable=SC2317  # where own_option is another
+            # shellcheck disable=SC2317  # reached where a script defines own_option
             shift
             ;;
         esac
@@ -49,7 +49,7 @@ begin() {
     [[ -n $on ]] || on=$(find_system)
     case $on in
     compose | local | kubernetes) ;;
-    *) fail "--on is compose, local or kubernetes" ;;
+    *) fail "unknown value of --on; use compose, local or kubernetes" ;;
     esac
     # shellcheck source=/dev/null
     . "$root/scripts/chaos/on/$on.sh"
@@ -59,13 +59,13 @@ begin() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     trap clean_up EXIT
-    lab chaos ready || fail "the system must be up and ready before anything is done to it"
+    lab chaos ready || fail "the system is not ready; wait for it or see its logs, then run the script again"
 }
 
-# A script that has an option with a value of its own defines this.
+# A script with further options defines this.
 own_option() { fail "unknown option $1; see --help"; }
 
-# why_not EXPERIMENT: what keeps it from being run where the system is, if anything. on/*.sh may know.
+# why_not SCRIPT: prints why the script cannot run in this place, or nothing. on/*.sh may define it.
 why_not() { :; }
 
 find_system() {
@@ -76,10 +76,10 @@ find_system() {
     fi
 }
 
-# What clean_up is to do, newest first, unless it has been done.
+# The steps of clean_up, newest first.
 undo=()
 at_exit() { undo=("$*" ${undo[@]+"${undo[@]}"}); }
-# done_early: the newest of it was done.
+# done_early: removes the newest step, because the script has done it.
 done_early() { undo=(${undo[@]+"${undo[@]:1}"}); }
 clean_up() {
     local code=$? step
@@ -96,24 +96,24 @@ clean_up() {
 # place OPTION…: places orders and prints their ids.
 place() { lab chaos place --hold-seconds "$hold_seconds" "$@"; }
 
-# moment NAME ORDER… [--seconds N]: waits for a moment in the life of orders and shows the evidence.
+# moment NAME ORDER… [--seconds N]: waits until orders are in a given state and prints the evidence.
 moment() {
     local evidence
-    evidence=$(lab chaos wait "$@") || fail "the moment \`$1\` was missed"
+    evidence=$(lab chaos wait "$@") || fail "the system never reached the state \`$1\`"
     say "$evidence"
 }
 
-# first_of NAME: one process of a service. Not by `head`, which would end who writes the others' names.
+# first_of NAME: one process of a service. Not with `head`, which would end the writer with SIGPIPE.
 first_of() {
     local found
     found=$(all_of "$1") && echo "${found%%$'\n'*}"
 }
 
-# all_of NAME: every process of a service, of which there must be one.
+# all_of NAME: every process of a service; fails if there is none.
 all_of() {
     local found
     found=$(instances "$1") || exit 1
-    [[ -n $found ]] || fail "$1 does not run here"
+    [[ -n $found ]] || fail "$1 is not running"
     echo "$found"
 }
 
@@ -126,7 +126,7 @@ kill_all() {
         kills+=($!)
     done
     for one in "${kills[@]}"; do
-        wait "$one" || fail "a kill of $1 did not land"
+        wait "$one" || fail "$1 is still running after kill -9"
     done
 }
 
@@ -147,7 +147,7 @@ thaw_all() {
     done
 }
 
-# stop_at NAME POINT: has every process of a service stop when it next passes a crash point.
+# stop_at NAME POINT: every process of a service stops when it next reaches the crash point.
 stop_at() {
     local instance found url
     found=$(all_of "$1")
@@ -160,7 +160,7 @@ stop_at() {
     done
 }
 
-# One by one, so that no more than one is placed after this was killed.
+# One at a time, so that at most one is placed after this process was killed.
 place_many() {
     for _ in {1..60}; do
         place --count 1 >>"$ids" || return 1
@@ -168,14 +168,14 @@ place_many() {
     done
 }
 
-# under_load COMMAND…: runs a command in the midst of orders; they are in ${orders[@]}.
+# under_load COMMAND…: runs a command while orders are placed; their ids are in ${orders[@]}.
 under_load() {
     ids=$(mktemp)
-    say "placing 60 orders, one after the other; each is tried until it is accepted"
+    say "placing 60 orders, one after the other; each is retried until it is accepted"
     place_many &
     placing=$!
     while [[ $(wc -l <"$ids") -lt 10 ]]; do
-        kill -0 "$placing" 2>/dev/null || fail "orders are not accepted"
+        kill -0 "$placing" 2>/dev/null || fail "the order service accepts no orders"
         sleep 0.1
     done
     "$@"
@@ -185,9 +185,9 @@ under_load() {
     orders=($(<"$ids"))
 }
 
-# finish ORDER…: the verdict.
+# finish ORDER…: waits until everything is settled and checks the invariants.
 finish() {
-    say "waiting until everything is done, then checking"
-    chargeonce check --seconds "$settle_seconds" "$@" || fail "something does not hold"
+    say "waiting until everything is settled, then checking"
+    chargeonce check --seconds "$settle_seconds" "$@" || fail "an invariant is violated"
     echo "✓ $(basename "$0" .sh): one order, one charge"
 }

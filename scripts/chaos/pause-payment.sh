@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Pauses payment in the middle of a charge until its lease has run out, and resumes it.
+# Pauses payment during a charge until its lease has expired, and resumes it.
 #
-# Another replica takes the charge over under the same key. The first one wakes up and goes on as if no
-# time had passed: what it has to say of the call comes too late, and is refused.
+# Another replica takes over the charge with the same key. The first one resumes and continues its call. Its
+# result is stale and is discarded.
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin "$@"
 
 need_two payment
 order=$(place --hold after-money)
-say "placed $order; the provider takes the money and holds its answer"
+say "placed $order; the provider charges the card and holds its response"
 moment charged-unrecorded "$order"
 urls=()
 for instance in $(instances payment); do
@@ -22,12 +22,12 @@ done
 at_exit thaw payment "$caller"
 freeze payment "$caller"
 moment charged-unrecorded "$order" --seconds 0
-say "waiting for its lease to run out"
+say "waiting for its lease to expire"
 moment taken-over "$order" --seconds 60
 thaw payment "$caller"
 done_early
 lab chaos caller --none "$caller_url"
-# What it learnt goes to the recorder, and what would come of it is tried again, within this time.
+# Within this time the resumed process hands its result to the recorder, and a wrong retry would start.
 sleep 2
 moment recorded-once "$order" --seconds 10
 finish "$order"

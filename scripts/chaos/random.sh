@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the other scripts one after the other, in an order left to chance. None is begun after the given
-# time, and one is run in any case. The seed that it prints repeats the order; the first script that fails ends it.
+# Runs the other scripts one after the other, in random order. It starts no script after the given time, but
+# at least one. The printed seed repeats the order. It stops at the first script that fails.
 options=" [--seconds N] [--seed N]"
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -31,6 +31,6 @@ while [[ $runs -eq 0 || $SECONDS -lt $seconds ]]; do
     "./$experiment" --on "$CHAOS_ON" || fail "$experiment failed; --seed $seed repeats the order"
     runs=$((runs + 1))
 done
-say "$runs experiments"
+say "$runs scripts passed"
 # shellcheck disable=SC2119  # all orders
 finish

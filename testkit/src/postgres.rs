@@ -3,6 +3,7 @@
 pub mod database;
 mod install;
 pub mod literals;
+pub mod template;
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ const SETTINGS: [(&str, &str); 9] = [
     ("listen_addresses", "127.0.0.1"),
     // A socket file would need a short path in a directory that both users may write to.
     ("unix_socket_directories", ""),
-    ("max_connections", "200"),
+    // Several systems of a test run share one server.
+    ("max_connections", "600"),
     ("shared_buffers", "256MB"),
     // Few checkpoints: a checkpoint during a measurement distorts it.
     ("max_wal_size", "4GB"),

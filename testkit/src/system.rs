@@ -34,6 +34,8 @@ pub struct System {
     partitions: i32,
     /// The server that the databases are on.
     server: String,
+    /// Whether the server goes after the tests, and the databases with it.
+    disposable_server: bool,
     state_dir: StateDir,
 }
 
@@ -157,6 +159,7 @@ impl System {
             cluster,
             broker,
             server,
+            disposable_server,
             state_dir,
             partitions: _,
         } = self;
@@ -168,7 +171,7 @@ impl System {
         supervisor.stop_all(services).await?;
 
         // An existing server or broker outlives this system, so its databases and topic are removed.
-        if cluster.is_none() && !endpoints.prefix.is_empty() {
+        if cluster.is_none() && !disposable_server && !endpoints.prefix.is_empty() {
             for service in Service::ALL {
                 let name = launch::database_name(&endpoints.prefix, service);
                 database::drop_now(&server, &name).await?;

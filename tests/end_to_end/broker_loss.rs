@@ -1,4 +1,4 @@
-//! Kafka loses everything it had.
+//! Kafka loses all its data.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use uuid::Uuid;
 
 use crate::harness::{Harness, options};
 
-/// Those that announce something.
+/// The services that publish events.
 const PUBLISHERS: [Service; 3] = [Service::Order, Service::Payment, Service::Fulfilment];
 const SETTLED_WITHIN: Duration = Duration::from_secs(120);
 
-/// Has every service publish again what it announced within the last hour; returns how much.
+/// Makes every service republish the events of the last hour; returns their number.
 async fn republish(harness: &Harness) -> anyhow::Result<i64> {
     let since = json!({ "since": hour_ago() });
     let mut events = 0;
     for service in PUBLISHERS {
         let url = format!("{}/admin/outbox/republish", harness.system.url(service));
-        let answer = reqwest::Client::new().post(url).json(&since).send().await?;
-        let answer: Value = serde_json::from_str(&answer.error_for_status()?.text().await?)?;
-        events += answer["republished"].as_i64().unwrap_or_default();
+        let response = reqwest::Client::new().post(url).json(&since).send().await?;
+        let response: Value = serde_json::from_str(&response.error_for_status()?.text().await?)?;
+        events += response["republished"].as_i64().unwrap_or_default();
     }
     Ok(events)
 }
@@ -38,7 +38,7 @@ async fn published(harness: &Harness) -> anyhow::Result<i64> {
 }
 
 #[tokio::test]
-async fn orders_on_their_way_when_the_broker_loses_its_data_end_once_after_republication()
+async fn open_orders_survive_broker_data_loss_after_republish()
 -> anyhow::Result<()> {
     let mut options = options();
     options.kafka = Kafka::Apache;
@@ -46,7 +46,7 @@ async fn orders_on_their_way_when_the_broker_loses_its_data_end_once_after_repub
     let before = harness.place_many(10).await?;
     harness.expect_shipped_once(&before).await?;
 
-    // In mid-flight: published, but nobody has read it yet; and half-way, with payment down.
+    // Two kinds of open orders: paid but not read by fulfilment, and placed but not read by payment.
     harness
         .system
         .stop_service(Service::Fulfilment.name())
@@ -75,7 +75,7 @@ async fn orders_on_their_way_when_the_broker_loses_its_data_end_once_after_repub
 
     assert!(
         republish(&harness).await? >= 30,
-        "there was nothing to send again"
+        "there was nothing to republish"
     );
     let all: Vec<Uuid> = [before, paid, placed, after].concat();
     for order in &all {
@@ -85,7 +85,7 @@ async fn orders_on_their_way_when_the_broker_loses_its_data_end_once_after_repub
             .await?;
     }
     harness.expect_shipped_once(&all).await?;
-    // Again, for no reason: nothing more happens.
+    // A second republication changes nothing.
     republish(&harness).await?;
     harness.expect_shipped_once(&all).await?;
     harness.stop().await

@@ -1,4 +1,4 @@
-//! Orders that nobody wants any more: cancelled, refunded or shipped, and the money adds up.
+//! Cancellation requests. Each order ends as cancelled, refunded or shipped, and the money adds up.
 
 use std::time::Duration;
 
@@ -29,14 +29,14 @@ async fn attempt(harness: &Harness, order: Uuid) -> anyhow::Result<(String, i32)
 }
 
 #[tokio::test]
-async fn an_order_that_nobody_has_charged_yet_is_cancelled_without_a_charge() -> anyhow::Result<()>
+async fn uncharged_order_is_cancelled_without_a_charge() -> anyhow::Result<()>
 {
     let harness = Harness::start(options()).await?;
     harness.system.stop_service(Service::Payment.name()).await?;
     let order = harness.place().await?;
     assert_eq!(harness.cancel(order).await?, 204);
     assert_eq!(harness.cancel(order).await?, 204, "again");
-    wait_for_refusal(&harness, order).await?;
+    wait_for_decision(&harness, order).await?;
     harness
         .system
         .start_service(Service::Payment.name())
@@ -44,19 +44,19 @@ async fn an_order_that_nobody_has_charged_yet_is_cancelled_without_a_charge() ->
     harness.expect_end(order, "cancelled").await?;
     assert_eq!(harness.books(order).await?, (0, 0));
     assert_eq!(attempt(&harness, order).await?, ("voided".to_owned(), 0));
-    assert_eq!(harness.cancel(order).await?, 204, "and after the end");
+    assert_eq!(harness.cancel(order).await?, 204, "after the end");
     harness.stop().await
 }
 
-/// Until fulfilment has decided.
-async fn wait_for_refusal(harness: &Harness, order: Uuid) -> anyhow::Result<()> {
-    let refused = async || -> anyhow::Result<bool> {
+/// Waits until fulfilment has decided.
+async fn wait_for_decision(harness: &Harness, order: Uuid) -> anyhow::Result<()> {
+    let decided = async || -> anyhow::Result<bool> {
         let query = "select exists (select from shipments where order_id = $1)";
         let row = sqlx::query_scalar(query).bind(order);
         Ok(row.fetch_one(&harness.databases.fulfilment).await?)
     };
     let wait = async {
-        while !refused().await? {
+        while !decided().await? {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         anyhow::Ok(())
@@ -65,15 +65,15 @@ async fn wait_for_refusal(harness: &Harness, order: Uuid) -> anyhow::Result<()> 
 }
 
 #[tokio::test]
-async fn an_order_cancelled_while_its_outcome_is_unknown_is_settled_under_its_own_key()
+async fn unknown_attempt_of_cancelled_order_is_settled_by_its_key()
 -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
-    // Charged, and the answer lost: until somebody asks, nobody knows.
+    // Charged, but the response is lost: the outcome is unknown until payment retries.
     harness
         .set_fault(fault("after_charge", "hang", None))
         .await?;
     let charged = harness.place().await?;
-    // The second never reaches the books.
+    // The second order is not charged.
     harness.wait_for_charge(charged).await?;
     harness
         .set_fault(fault("before_charge", "hang", None))
@@ -93,7 +93,7 @@ async fn an_order_cancelled_while_its_outcome_is_unknown_is_settled_under_its_ow
 }
 
 #[tokio::test]
-async fn an_order_that_has_shipped_is_not_cancelled_and_stays_as_it_is() -> anyhow::Result<()> {
+async fn shipped_order_cannot_be_cancelled() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let order = harness.place().await?;
     harness.expect_shipped_once(&[order]).await?;
@@ -104,8 +104,8 @@ async fn an_order_that_has_shipped_is_not_cancelled_and_stays_as_it_is() -> anyh
     harness.stop().await
 }
 
-/// Places orders and cancels each after a while of its own, so that the cancellations meet every
-/// state on the way. Returns how the orders ended.
+/// Places orders and cancels each after a different delay, so that the cancellation requests meet
+/// every state of an order. Returns the final statuses.
 async fn race(harness: &Harness, step: Duration) -> anyhow::Result<Vec<String>> {
     let races = (0..RACES).map(|number| async move {
         let key = new_key("race");
@@ -133,14 +133,14 @@ async fn race(harness: &Harness, step: Duration) -> anyhow::Result<Vec<String>> 
 }
 
 #[tokio::test]
-async fn cancels_that_race_charge_and_shipment_end_one_way_each_and_the_money_adds_up()
+async fn cancellations_racing_charge_and_shipment_end_one_way()
 -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let mut ends = Vec::new();
     for step_ms in [0, 2, 10] {
         ends.extend(race(&harness, Duration::from_millis(step_ms)).await?);
     }
-    // Not vacuous: both sides must have won some.
+    // Otherwise the test proves nothing: each side must win at least one race.
     let count = |end: &str| ends.iter().filter(|it| *it == end).count();
     assert!(count("shipped") > 0, "{ends:?}");
     assert!(count("cancelled") + count("refunded") > 0, "{ends:?}");
@@ -148,7 +148,7 @@ async fn cancels_that_race_charge_and_shipment_end_one_way_each_and_the_money_ad
 }
 
 #[tokio::test]
-async fn cancels_that_race_with_lost_answers_end_one_way_each() -> anyhow::Result<()> {
+async fn cancellations_racing_lost_responses_end_one_way() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     for (point, action) in [
         ("before_charge", "drop"),
@@ -165,11 +165,11 @@ async fn cancels_that_race_with_lost_answers_end_one_way_each() -> anyhow::Resul
     harness.stop().await
 }
 
-/// Window 14 for cancellations, and those of the two new requests.
+/// Window 14 for cancelled keys, and the window of the cancellation request itself.
 async fn kill_at(service: Service, point: &'static str) -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     harness.arm(service, point).await?;
-    // The charge's answer is lost, so that the attempt has been in hand.
+    // The response to the charge is lost, so that the attempt has had a try.
     harness
         .set_fault(fault("before_charge", "hang", None))
         .await?;
@@ -189,7 +189,7 @@ async fn kill_at(service: Service, point: &'static str) -> anyhow::Result<()> {
     harness.stop().await
 }
 
-/// Until a charger has had the order in hand.
+/// Waits until a charger has tried to charge the order.
 async fn wait_for_try(harness: &Harness, order: Uuid) -> anyhow::Result<()> {
     let wait = async {
         while !matches!(attempt(harness, order).await, Ok((_, tries)) if tries > 0) {
@@ -200,16 +200,16 @@ async fn wait_for_try(harness: &Harness, order: Uuid) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn order_dies_after_the_wish_s_commit() -> anyhow::Result<()> {
+async fn order_killed_after_cancellation_request_commit() -> anyhow::Result<()> {
     kill_at(Service::Order, "cancel.committed").await
 }
 
 #[tokio::test]
-async fn window_14_payment_dies_while_the_provider_has_the_cancellation() -> anyhow::Result<()> {
+async fn window_14_payment_killed_while_provider_cancels_key() -> anyhow::Result<()> {
     kill_at(Service::Payment, "cancel.in_flight").await
 }
 
 #[tokio::test]
-async fn window_14_payment_dies_after_the_cancellation_before_the_record() -> anyhow::Result<()> {
+async fn window_14_payment_killed_after_key_cancel_before_record() -> anyhow::Result<()> {
     kill_at(Service::Payment, "cancel.answered").await
 }

@@ -1,4 +1,4 @@
-//! The scripts of `scripts/chaos` against the processes of a lab, and the checker that ends them.
+//! The scripts in `scripts/chaos` against the processes of a lab, and the check that they end with.
 
 use std::path::Path;
 use std::process::Output;
@@ -31,7 +31,7 @@ async fn chargeonce(harness: &Harness, arguments: &[&str]) -> anyhow::Result<Out
     run(harness, &program, arguments).await
 }
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
     String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
 }
@@ -41,13 +41,13 @@ async fn scripts_pass(harness: &Harness, names: &[&str]) -> anyhow::Result<()> {
     for name in names {
         let script = dir.join(name).with_extension("sh");
         let output = run(harness, &script, &["--on", "local"]).await?;
-        ensure!(output.status.success(), "{name}: {}", said(&output));
+        ensure!(output.status.success(), "{name}: {}", output_text(&output));
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn scripts_that_kill_end_with_one_charge() -> anyhow::Result<()> {
+async fn kill_scripts_end_with_one_charge() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let scripts = [
         "kill-payment-mid-charge",
@@ -60,7 +60,7 @@ async fn scripts_that_kill_end_with_one_charge() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn scripts_that_pause_and_cut_end_with_one_charge() -> anyhow::Result<()> {
+async fn pause_and_cut_scripts_end_with_one_charge() -> anyhow::Result<()> {
     let mut options = options();
     options.replicas = PerService {
         payment: 2,
@@ -72,18 +72,18 @@ async fn scripts_that_pause_and_cut_end_with_one_charge() -> anyhow::Result<()> 
 }
 
 #[tokio::test]
-async fn the_check_sees_a_second_charge_and_an_order_that_is_not_there() -> anyhow::Result<()> {
+async fn check_reports_second_charge_and_missing_order() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let placed = lab(&harness, &["chaos", "place", "--count", "2"]).await?;
     let placed = String::from_utf8(placed.stdout)?;
     let orders: Vec<&str> = placed.lines().collect();
     let good = chargeonce(&harness, &["check", orders[0], orders[1]]).await?;
-    ensure!(good.status.success(), "{}", said(&good));
+    ensure!(good.status.success(), "{}", output_text(&good));
 
-    let nobody = uuid::Uuid::new_v4().to_string();
-    let missing = chargeonce(&harness, &["check", &nobody, "--seconds", "1"]).await?;
-    assert_eq!(missing.status.code(), Some(1), "{}", said(&missing));
-    assert!(said(&missing).contains("not found"), "{}", said(&missing));
+    let unknown = uuid::Uuid::new_v4().to_string();
+    let missing = chargeonce(&harness, &["check", &unknown, "--seconds", "1"]).await?;
+    assert_eq!(missing.status.code(), Some(1), "{}", output_text(&missing));
+    assert!(output_text(&missing).contains("not found"), "{}", output_text(&missing));
 
     sqlx::query(
         "insert into charges
@@ -94,8 +94,8 @@ async fn the_check_sees_a_second_charge_and_an_order_that_is_not_there() -> anyh
     .execute(&harness.databases.psp)
     .await?;
     let twice = chargeonce(&harness, &["check", orders[1]]).await?;
-    assert_eq!(twice.status.code(), Some(1), "{}", said(&twice));
-    let verdict = format!("I1 one charge per order: {} has 2", orders[0]);
-    assert!(said(&twice).contains(&verdict), "{}", said(&twice));
+    assert_eq!(twice.status.code(), Some(1), "{}", output_text(&twice));
+    let violation = format!("I1 one charge per order: {} has 2", orders[0]);
+    assert!(output_text(&twice).contains(&violation), "{}", output_text(&twice));
     harness.stop().await
 }

@@ -1,4 +1,4 @@
-//! A process killed at each window between two durable steps. The numbers are those of the
+//! A process is killed in each window between two durable steps. The numbers are those of the
 //! crash-window table in ARCHITECTURE.md.
 
 use endpoints::Service;
@@ -7,10 +7,10 @@ use endpoints::provider::Fault;
 
 use crate::harness::{Harness, options};
 
-/// Orders placed around each crash: some before the point is reached, some after.
+/// Orders placed around each crash: some before the process reaches the point, some after.
 const ORDERS: usize = 5;
 
-/// Arms the point, places orders, sees the process die there, and holds the rest to the promise.
+/// Arms the point, places orders, waits for the kill, and checks that every order is charged once.
 async fn kill_at(service: Service, point: &str) -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let mut orders = vec![harness.place().await?];
@@ -33,30 +33,30 @@ macro_rules! windows {
 }
 
 windows! {
-    window_1_order_dies_before_the_intake_commit: Order at "intake.received";
-    window_3_order_relay_dies_before_produce: Order at "relay.claimed";
-    window_4_order_relay_dies_after_produce: Order at "relay.produced";
-    window_4_payment_relay_dies_after_produce: Payment at "relay.produced";
-    window_5_order_relay_dies_before_mark: Order at "relay.acknowledged";
-    window_5_fulfilment_relay_dies_before_mark: Fulfilment at "relay.acknowledged";
-    window_6_payment_dies_before_the_ledger_commit: Payment at "inbox.handled";
-    window_7_payment_dies_before_the_offset_commit: Payment at "inbox.committed";
-    window_8_payment_dies_after_the_lease: Payment at "charge.leased";
-    window_10_payment_dies_after_the_charge_before_the_record: Payment at "charge.answered";
-    window_11_payment_dies_after_the_record: Payment at "charge.recorded";
-    window_12_fulfilment_dies_before_its_commit: Fulfilment at "inbox.handled";
-    window_12_fulfilment_dies_after_its_commit: Fulfilment at "inbox.committed";
-    window_13_order_dies_before_it_applies_an_event: Order at "inbox.handled";
-    window_13_order_dies_after_it_applied_an_event: Order at "inbox.committed";
+    window_1_order_killed_before_intake_commit: Order at "intake.received";
+    window_3_order_relay_killed_before_produce: Order at "relay.claimed";
+    window_4_order_relay_killed_after_produce: Order at "relay.produced";
+    window_4_payment_relay_killed_after_produce: Payment at "relay.produced";
+    window_5_order_relay_killed_before_mark: Order at "relay.acknowledged";
+    window_5_fulfilment_relay_killed_before_mark: Fulfilment at "relay.acknowledged";
+    window_6_payment_killed_before_consumer_commit: Payment at "inbox.handled";
+    window_7_payment_killed_before_offset_commit: Payment at "inbox.committed";
+    window_8_payment_killed_after_lease: Payment at "charge.leased";
+    window_10_payment_killed_after_charge_before_record: Payment at "charge.answered";
+    window_11_payment_killed_after_record: Payment at "charge.recorded";
+    window_12_fulfilment_killed_before_commit: Fulfilment at "inbox.handled";
+    window_12_fulfilment_killed_after_commit: Fulfilment at "inbox.committed";
+    window_13_order_killed_before_applying_event: Order at "inbox.handled";
+    window_13_order_killed_after_applying_event: Order at "inbox.committed";
 }
 
 #[tokio::test]
-async fn window_2_order_dies_after_the_commit_and_the_retry_is_a_replay() -> anyhow::Result<()> {
+async fn window_2_order_killed_after_commit_retry_is_replay() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     harness.arm(Service::Order, "intake.committed").await?;
     let (key, body) = (new_key("window-2"), order_body(2));
     let first = harness.client.send(Some(&key), &body).await;
-    assert!(first.is_err(), "the answer must be lost: {first:?}");
+    assert!(first.is_err(), "the response must be lost: {first:?}");
     harness.expect_killed(Service::Order).await?;
     let again = harness.client.place(&key, &body).await?;
     assert_eq!(
@@ -69,7 +69,7 @@ async fn window_2_order_dies_after_the_commit_and_the_retry_is_a_replay() -> any
     harness.stop().await
 }
 
-/// The provider holds the call, before it charges or after, while payment is killed.
+/// Payment is killed while the provider holds the call, before or after the charge.
 async fn kill_in_flight(point: &'static str) -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     harness.arm(Service::Payment, "charge.in_flight").await?;
@@ -89,11 +89,11 @@ async fn kill_in_flight(point: &'static str) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn window_9_payment_dies_while_the_provider_has_not_charged_yet() -> anyhow::Result<()> {
+async fn window_9_payment_killed_before_provider_charges() -> anyhow::Result<()> {
     kill_in_flight("during_charge").await
 }
 
 #[tokio::test]
-async fn window_9_payment_dies_while_the_provider_has_charged_already() -> anyhow::Result<()> {
+async fn window_9_payment_killed_after_provider_charged() -> anyhow::Result<()> {
     kill_in_flight("after_charge").await
 }

@@ -1,4 +1,4 @@
-//! Charges outside the order flow: asked for over HTTP, made once, whatever dies and whoever retries.
+//! Direct charges, requested over HTTP without an order. Each is made once, despite kills and retries.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn delay(point: &'static str, delay_ms: u64, times: Option<u32>) -> Fault {
 }
 
 #[tokio::test]
-async fn a_charge_that_is_asked_for_again_and_again_is_made_once() -> anyhow::Result<()> {
+async fn repeated_direct_charge_is_made_once() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let payer = Payer::of(&harness)?;
     let key = new_key("direct");
@@ -38,12 +38,12 @@ async fn a_charge_that_is_asked_for_again_and_again_is_made_once() -> anyhow::Re
     assert_eq!(other.summary(), "422 idempotency_key_reused");
 
     let (key, body) = (new_key("parallel"), charge(700));
-    let answers = try_join_all((0..PARALLEL).map(|_| payer.send(&key, &body))).await?;
-    for answer in answers.iter().filter(|answer| answer.status != 201) {
-        assert_eq!(answer.summary(), "409 idempotency_key_in_flight");
+    let responses = try_join_all((0..PARALLEL).map(|_| payer.send(&key, &body))).await?;
+    for response in responses.iter().filter(|response| response.status != 201) {
+        assert_eq!(response.summary(), "409 idempotency_key_in_flight");
     }
-    let firsts = answers.iter().filter(|answer| answer.status == 201);
-    assert_eq!(firsts.filter(|answer| !answer.replayed).count(), 1);
+    let firsts = responses.iter().filter(|response| response.status == 201);
+    assert_eq!(firsts.filter(|response| !response.replayed).count(), 1);
     let again = try_join_all((0..PARALLEL).map(|_| payer.pay(&key, &body))).await?;
     let ids: anyhow::Result<HashSet<Uuid>> = again.iter().map(payment_id).collect();
     let ids = ids?;
@@ -51,7 +51,7 @@ async fn a_charge_that_is_asked_for_again_and_again_is_made_once() -> anyhow::Re
     let paid = [payment_id(&first)?, ids.into_iter().next().unwrap()];
     expect_charged_once(&harness, &paid).await?;
 
-    // Nobody else hears of them; and beside an order the money still adds up.
+    // Direct charges publish no event, and the money adds up beside that of an order.
     let events: i64 = sqlx::query_scalar("select count(*) from outbox")
         .fetch_one(&harness.databases.payment)
         .await?;
@@ -62,7 +62,7 @@ async fn a_charge_that_is_asked_for_again_and_again_is_made_once() -> anyhow::Re
 }
 
 #[tokio::test]
-async fn a_decline_is_the_answer_to_every_retry() -> anyhow::Result<()> {
+async fn retries_replay_a_decline() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let payer = Payer::of(&harness)?;
     let (key, mut body) = (new_key("declined"), charge(5_000));
@@ -81,7 +81,7 @@ async fn a_decline_is_the_answer_to_every_retry() -> anyhow::Result<()> {
     harness.stop().await
 }
 
-/// The payment service dies under the first request; a patient client gets the outcome all the same.
+/// Payment is killed during the first request. A client that retries still gets the outcome.
 async fn kill_at(point: &str, fault: Option<Fault>) -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let payer = Payer::of(&harness)?;
@@ -91,7 +91,7 @@ async fn kill_at(point: &str, fault: Option<Fault>) -> anyhow::Result<()> {
     }
     let (key, body) = (new_key("window"), charge(5_000));
     let lost = payer.send(&key, &body).await;
-    assert!(lost.is_err(), "the answer must be lost: {lost:?}");
+    assert!(lost.is_err(), "the response must be lost: {lost:?}");
     harness.expect_killed(Service::Payment).await?;
     let outcome = payer.pay(&key, &body).await?;
     assert_eq!((outcome.status, outcome.replayed), (201, true));
@@ -102,39 +102,39 @@ async fn kill_at(point: &str, fault: Option<Fault>) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn payment_dies_after_the_commit_of_key_and_attempt() -> anyhow::Result<()> {
+async fn payment_killed_after_direct_charge_commit() -> anyhow::Result<()> {
     kill_at("direct.committed", None).await
 }
 
 #[tokio::test]
-async fn payment_dies_after_it_leased_a_direct_charge() -> anyhow::Result<()> {
+async fn payment_killed_after_direct_charge_lease() -> anyhow::Result<()> {
     kill_at("charge.leased", None).await
 }
 
 #[tokio::test]
-async fn payment_dies_while_a_direct_charge_is_not_made_yet() -> anyhow::Result<()> {
+async fn payment_killed_before_provider_makes_direct_charge() -> anyhow::Result<()> {
     let fault = delay("during_charge", 800, Some(1));
     kill_at("charge.in_flight", Some(fault)).await
 }
 
 #[tokio::test]
-async fn payment_dies_while_a_direct_charge_is_made_already() -> anyhow::Result<()> {
+async fn payment_killed_after_provider_made_direct_charge() -> anyhow::Result<()> {
     let fault = delay("after_charge", 800, Some(1));
     kill_at("charge.in_flight", Some(fault)).await
 }
 
 #[tokio::test]
-async fn payment_dies_before_it_records_a_direct_charge() -> anyhow::Result<()> {
+async fn payment_killed_before_direct_charge_record() -> anyhow::Result<()> {
     kill_at("charge.answered", None).await
 }
 
 #[tokio::test]
-async fn payment_dies_after_it_recorded_a_direct_charge() -> anyhow::Result<()> {
+async fn payment_killed_after_direct_charge_record() -> anyhow::Result<()> {
     kill_at("charge.recorded", None).await
 }
 
 #[tokio::test]
-async fn a_caller_who_outwaits_the_limit_is_told_where_to_look_and_gets_the_outcome_later()
+async fn slow_direct_charge_returns_202_then_its_outcome()
 -> anyhow::Result<()> {
     let mut options = options();
     let wait = ("DIRECT_WAIT_MS".to_owned(), "100".to_owned());
@@ -160,29 +160,29 @@ async fn a_caller_who_outwaits_the_limit_is_told_where_to_look_and_gets_the_outc
 }
 
 #[tokio::test]
-async fn impatient_clients_that_send_everything_five_times_are_charged_once_each()
+async fn impatient_clients_with_five_sends_are_charged_once()
 -> anyhow::Result<()> {
     const PAYMENTS: usize = 40;
     const SENDS: usize = 5;
     let harness = Harness::start(options()).await?;
     let payer = Payer::of(&harness)?;
-    // None of them waits long enough for any answer of the provider.
+    // Every client hangs up before the provider responds.
     let impatient = Payer::with_patience(&harness, Duration::from_millis(150))?;
     harness.set_fault(delay("after_charge", 600, None)).await?;
     let keys: Vec<String> = (0..PAYMENTS).map(|_| new_key("storm")).collect();
     let body = charge(5_000);
     let storms = keys.iter().map(|key| async {
-        let mut unheard = 0;
+        let mut hung_up = 0;
         for _ in 0..SENDS {
-            unheard += usize::from(impatient.send(key, &body).await.is_err());
+            hung_up += usize::from(impatient.send(key, &body).await.is_err());
         }
-        unheard
+        hung_up
     });
-    let unheard = join_all(storms).await;
-    let hung_up = unheard.iter().filter(|count| **count > 0).count();
+    let counts = join_all(storms).await;
+    let hung_up = counts.iter().filter(|count| **count > 0).count();
     assert_eq!(
         hung_up, PAYMENTS,
-        "each client must have hung up: {unheard:?}"
+        "each client must have hung up: {counts:?}"
     );
 
     provider::clear_faults(harness.system.url(Service::Psp)).await?;

@@ -1,4 +1,4 @@
-//! The same request, many times.
+//! The same request, sent many times.
 
 use endpoints::client::{new_key, order_body};
 use futures_util::future::join_all;
@@ -14,27 +14,27 @@ async fn fifty_parallel_duplicates_make_one_order_and_one_charge() -> anyhow::Re
     let sends = (0..PARALLEL).map(|_| harness.client.send(Some(&key), &body));
     let mut created = 0;
     let mut ids = std::collections::HashSet::new();
-    for answer in join_all(sends).await {
-        let answer = answer?;
-        match answer.status {
+    for response in join_all(sends).await {
+        let response = response?;
+        match response.status {
             201 => {
-                created += usize::from(!answer.replayed);
-                ids.insert(answer.order_id()?);
+                created += usize::from(!response.replayed);
+                ids.insert(response.order_id()?);
             }
-            409 => assert!(answer.retry_after.is_some(), "{}", answer.summary()),
-            _ => panic!("unexpected answer {}", answer.summary()),
+            409 => assert!(response.retry_after.is_some(), "{}", response.summary()),
+            _ => panic!("unexpected response {}", response.summary()),
         }
     }
     assert_eq!(
         created, 1,
-        "one answer is the original, the others are replays or in flight"
+        "one response is the original; the others are replays or 409"
     );
-    // Every caller that was told to come back gets the same order.
+    // Every client that retries gets the same order.
     let again = join_all((0..PARALLEL).map(|_| harness.client.place(&key, &body))).await;
-    for answer in again {
-        let answer = answer?;
-        assert!(answer.replayed, "{}", answer.summary());
-        ids.insert(answer.order_id()?);
+    for response in again {
+        let response = response?;
+        assert!(response.replayed, "{}", response.summary());
+        ids.insert(response.order_id()?);
     }
     assert_eq!(ids.len(), 1);
     let orders: i64 = sqlx::query_scalar("select count(*) from orders")
@@ -48,13 +48,13 @@ async fn fifty_parallel_duplicates_make_one_order_and_one_charge() -> anyhow::Re
 }
 
 #[tokio::test]
-async fn two_clicks_under_two_keys_with_one_reference_are_one_charge() -> anyhow::Result<()> {
+async fn clicks_with_one_reference_are_one_charge() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let body = order_body(1).replacen('{', r#"{"reference":"cart-4711","#, 1);
     let clicks = (0..10).map(|_| async {
-        let answer = harness.client.place(&new_key("click"), &body).await?;
-        anyhow::ensure!(answer.is_accepted(), "{}", answer.summary());
-        answer.order_id()
+        let response = harness.client.place(&new_key("click"), &body).await?;
+        anyhow::ensure!(response.is_accepted(), "{}", response.summary());
+        response.order_id()
     });
     let ids: Result<std::collections::HashSet<_>, _> = join_all(clicks).await.into_iter().collect();
     let ids = ids?;

@@ -1,4 +1,4 @@
-//! What the services say of their queues, as whoever scrapes them reads it.
+//! The gauges of the services' queues, as Prometheus reads them.
 
 use std::time::Duration;
 
@@ -40,21 +40,21 @@ async fn wait_for(
         anyhow::Ok(())
     };
     let outcome = tokio::time::timeout(PATIENCE, wait).await;
-    outcome.with_context(|| format!("{service} never says so by {series}"))?
+    outcome.with_context(|| format!("{service}: {series} never had the expected value"))?
 }
 
 #[tokio::test]
-async fn a_provider_without_answers_shows_in_payment_s_gauges_and_is_gone_from_them_afterwards()
+async fn payment_gauges_show_a_failing_provider_until_it_recovers()
 -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
-    let silent = Fault {
+    let failing = Fault {
         point: "before_charge",
         action: "error",
         delay_ms: None,
         times: None,
         reference: None,
     };
-    harness.set_fault(silent).await?;
+    harness.set_fault(failing).await?;
     let orders = harness.place_many(3).await?;
     wait_for(&harness, Service::Payment, UNKNOWN, |count| count == 3.0).await?;
     wait_for(&harness, Service::Payment, UNKNOWN_AGE, |age| age > 1.0).await?;
@@ -67,7 +67,7 @@ async fn a_provider_without_answers_shows_in_payment_s_gauges_and_is_gone_from_t
 }
 
 #[tokio::test]
-async fn every_service_says_how_much_waits_in_its_queues() -> anyhow::Result<()> {
+async fn every_service_reports_its_queue_lengths() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let orders = harness.place_many(5).await?;
     harness.expect_shipped_once(&orders).await?;

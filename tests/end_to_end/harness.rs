@@ -1,18 +1,18 @@
-//! One running system for one test, and the questions that every test asks of it.
+//! One running system for one test, with the actions and checks that tests share.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use endpoints::Service;
 use endpoints::client::{Client, new_key, order_body};
 use endpoints::provider;
+use endpoints::{PerService, Service};
 use invariants::{self, Databases};
 use testkit::smtp_sink::{self, Behaviour, behaviour};
 use testkit::system::{System, SystemOptions};
 use uuid::Uuid;
 
-/// Longest time from the last fault to everything being settled.
+/// Longest time from the last fault until everything is settled.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
@@ -22,31 +22,37 @@ pub(crate) struct Harness {
     pub(crate) databases: Databases,
 }
 
-/// Leases short enough that a test need not wait half a minute for one to run out.
+/// Leases and time-outs of payment. Shorter ones would expire on a busy machine.
+const PAYMENT_ENV: [(&str, &str); 3] = [
+    ("LEASE_MS", "2000"),
+    ("PSP_TIMEOUT_MS", "1500"),
+    ("RETRY_MAX_MS", "1000"),
+];
+const RECEIPT_ENV: [(&str, &str); 5] = [
+    ("LEASE_MS", "2000"),
+    ("SMTP_TIMEOUT_MS", "900"),
+    ("SMTP_DATA_TIMEOUT_MS", "900"),
+    ("RETRY_BASE_MS", "100"),
+    ("RETRY_MAX_MS", "1000"),
+];
+/// The messages of a killed consumer wait this long for the next one.
+const CONSUMER_ENV: (&str, &str) = ("KAFKA_SESSION_TIMEOUT_MS", "2000");
+
+/// Options with short leases and sessions, so that a test does not wait half a minute for one to
+/// expire.
 pub(crate) fn options() -> SystemOptions {
     let mut options = SystemOptions::for_test();
-    for (name, value) in [
-        ("LEASE_MS", "2000"),
-        ("PSP_TIMEOUT_MS", "1500"),
-        ("RETRY_MAX_MS", "1000"),
-    ] {
-        options
-            .env
-            .payment
-            .push((name.to_owned(), value.to_owned()));
-    }
-    for (name, value) in [
-        ("LEASE_MS", "2000"),
-        ("SMTP_TIMEOUT_MS", "900"),
-        ("SMTP_DATA_TIMEOUT_MS", "900"),
-        ("RETRY_BASE_MS", "100"),
-        ("RETRY_MAX_MS", "1000"),
-    ] {
-        options
-            .env
-            .receipt
-            .push((name.to_owned(), value.to_owned()));
-    }
+    options.disposable_server = true;
+    let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    options.env = PerService::from_fn(|service| {
+        let own: &[(&str, &str)] = match service {
+            Service::Payment => &PAYMENT_ENV,
+            Service::Receipt => &RECEIPT_ENV,
+            _ => &[],
+        };
+        let shared = service.uses_kafka().then_some(CONSUMER_ENV);
+        own.iter().copied().chain(shared).map(pair).collect()
+    });
     options
 }
 
@@ -62,34 +68,34 @@ impl Harness {
         })
     }
 
-    /// Places an order as a patient client does, and returns its id.
+    /// Places an order, with retries, and returns its id.
     pub(crate) async fn place(&self) -> anyhow::Result<Uuid> {
         self.place_with(&new_key("e2e"), &order_body(2)).await
     }
 
     pub(crate) async fn place_with(&self, key: &str, body: &str) -> anyhow::Result<Uuid> {
-        let answer = self.client.place(key, body).await?;
+        let response = self.client.place(key, body).await?;
         ensure!(
-            answer.status == 201,
-            "placing answered {}",
-            answer.summary()
+            response.status == 201,
+            "POST /orders returned {}",
+            response.summary()
         );
-        answer.order_id()
+        response.order_id()
     }
 
-    /// Places an order under an id of the caller's choice.
+    /// Places an order under the given id.
     pub(crate) async fn put(&self, id: Uuid) -> anyhow::Result<()> {
         let url = format!("{}/orders/{id}", self.system.url(Service::Order));
         let put = reqwest::Client::new().put(url).bearer_auth("demo-key-acme");
         let put = put.header("content-type", "application/json");
-        let answer = put.body(order_body(2)).send().await?;
-        ensure!(answer.status() == 201, "PUT answered {}", answer.status());
+        let response = put.body(order_body(2)).send().await?;
+        ensure!(response.status() == 201, "PUT /orders returned {}", response.status());
         Ok(())
     }
 
-    /// An order that nobody can ship.
+    /// Places an order for an item that is not in stock.
     pub(crate) async fn place_out_of_stock(&self) -> anyhow::Result<Uuid> {
-        let body = order_body(1).replace("SKU-99", "SKU-nobody-has");
+        let body = order_body(1).replace("SKU-99", "SKU-not-in-stock");
         self.place_with(&new_key("no-stock"), &body).await
     }
 
@@ -98,22 +104,22 @@ impl Harness {
         futures_util::future::try_join_all(places).await
     }
 
-    /// Cancels as a patient client does, until there is a final answer; returns its status.
+    /// Sends a cancellation request until the response is final; returns its status.
     pub(crate) async fn cancel(&self, id: Uuid) -> anyhow::Result<u16> {
         let deadline = tokio::time::Instant::now() + SETTLE_TIMEOUT;
         loop {
             match self.client.cancel(id).await {
-                Ok(answer) if !answer.is_retryable() => return Ok(answer.status),
+                Ok(response) if !response.is_retryable() => return Ok(response.status),
                 other => ensure!(
                     tokio::time::Instant::now() < deadline,
-                    "no final answer to DELETE /orders/{id}: {other:?}"
+                    "no final response to DELETE /orders/{id}: {other:?}"
                 ),
             }
             tokio::time::sleep(POLL).await;
         }
     }
 
-    /// Waits until each order is at the end of its way, and returns where that is.
+    /// Waits until each order has a final status, and returns these.
     pub(crate) async fn ends(&self, orders: &[Uuid]) -> anyhow::Result<Vec<String>> {
         let deadline = tokio::time::Instant::now() + SETTLE_TIMEOUT;
         let mut ends = Vec::with_capacity(orders.len());
@@ -124,7 +130,7 @@ impl Harness {
                     Ok(status) if !["placed", "paid"].contains(&&*status) => break status,
                     seen => ensure!(
                         tokio::time::Instant::now() < deadline,
-                        "order {id} does not end: {seen:?}"
+                        "order {id} has no final status: {seen:?}"
                     ),
                 }
                 tokio::time::sleep(POLL).await;
@@ -141,7 +147,7 @@ impl Harness {
         self.expect_settled().await
     }
 
-    /// Charges and refunds of an order in the provider's own books.
+    /// Numbers of charges and refunds of an order in the provider's ledger.
     pub(crate) async fn books(&self, id: Uuid) -> anyhow::Result<(i64, i64)> {
         let count = "select (select count(*) from charges where reference = $1),
                             (select count(*) from refunds where reference = $1)";
@@ -149,7 +155,7 @@ impl Harness {
         Ok(counts.fetch_one(&self.databases.psp).await?)
     }
 
-    /// Waits until the provider has charged the order, whether anybody knows or not.
+    /// Waits until the provider has charged the order, whether payment knows it or not.
     pub(crate) async fn wait_for_charge(&self, id: Uuid) -> anyhow::Result<()> {
         let wait = async {
             while self.books(id).await?.0 == 0 {
@@ -161,12 +167,12 @@ impl Harness {
         charged.with_context(|| format!("order {id} was never charged"))?
     }
 
-    /// Arms a crash point in a running service.
+    /// Arms a crash point in a running service: it kills the process there.
     pub(crate) async fn arm(&self, service: Service, point: &str) -> anyhow::Result<()> {
         self.arm_to(service, point, "kill").await
     }
 
-    /// The same, to `kill` the process there or to `pause` it.
+    /// Arms a crash point with the action `kill` or `pause`.
     pub(crate) async fn arm_to(
         &self,
         service: Service,
@@ -175,11 +181,11 @@ impl Harness {
     ) -> anyhow::Result<()> {
         let url = format!("{}/admin/crash-points", self.system.url(service));
         let body = serde_json::json!({ "name": point, "action": action });
-        let answer = reqwest::Client::new().post(url).json(&body).send().await?;
-        let status = answer.status();
+        let response = reqwest::Client::new().post(url).json(&body).send().await?;
+        let status = response.status();
         ensure!(
             status.is_success(),
-            "arming answered {status}: built without crash-points?"
+            "arming returned {status}; build the services with the feature crash-points"
         );
         Ok(())
     }
@@ -188,12 +194,12 @@ impl Harness {
         provider::arm_fault(self.system.url(Service::Psp), &fault).await
     }
 
-    /// The mail server misbehaves from now on.
+    /// Changes the behaviour of the mail server.
     pub(crate) fn set_mail_fault(&self, fault: Behaviour) -> anyhow::Result<()> {
         behaviour::set(&self.system.endpoints().mails_dir, fault)
     }
 
-    /// Each of these orders has so many mails in the mail server's own directory.
+    /// Checks the number of mails of each order in the mail server's directory.
     pub(crate) fn expect_mails(
         &self,
         orders: &[Uuid],
@@ -209,8 +215,8 @@ impl Harness {
         Ok(())
     }
 
-    /// Waits until these orders have shipped and all is quiet, then holds the system to every
-    /// invariant and to one charge for each of them.
+    /// Waits until these orders have shipped and everything is settled, then checks every invariant
+    /// and that each order has one charge.
     pub(crate) async fn expect_shipped_once(&self, orders: &[Uuid]) -> anyhow::Result<()> {
         ensure!(
             !orders.is_empty(),
@@ -234,7 +240,7 @@ impl Harness {
         self.expect_settled_but("nothing").await
     }
 
-    /// The same, save for the one that the test itself has broken.
+    /// The same without the invariant that the test itself has broken.
     pub(crate) async fn expect_settled_but(&self, broken: &str) -> anyhow::Result<()> {
         let deadline = tokio::time::Instant::now() + SETTLE_TIMEOUT;
         loop {
@@ -253,14 +259,15 @@ impl Harness {
         }
     }
 
-    /// A crash that did not happen proves nothing: waits for the process to be killed by signal 9.
+    /// Waits until the crash point has killed the process with signal 9. Without this, a test whose
+    /// crash never happened would pass.
     pub(crate) async fn expect_killed(&self, service: Service) -> anyhow::Result<()> {
         use std::os::unix::process::ExitStatusExt as _;
         let status = self
             .system
             .wait_exit(service.name(), SETTLE_TIMEOUT)
             .await
-            .context("the crash point never fired")?;
+            .context("the process never reached the crash point")?;
         ensure!(status.signal() == Some(9), "{service} ended with {status}");
         Ok(())
     }

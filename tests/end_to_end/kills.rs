@@ -1,4 +1,4 @@
-//! Any service killed at any moment while orders stream in.
+//! Services are killed at arbitrary moments under load.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn killing_each_service_under_load_loses_and_doubles_nothing() -> anyhow::
     let mut victims = Service::ALL.into_iter().cycle();
     for round in 0..ORDERS / KILL_EVERY {
         let (placed, killed) = tokio::join!(harness.place_many(KILL_EVERY), async {
-            // Somewhere in the middle of the burst, at another moment each round.
+            // In the middle of the burst, at a different moment in each round.
             tokio::time::sleep(Duration::from_millis(20 * round as u64 + 10)).await;
             match victims.next() {
                 Some(victim) => harness.system.kill(victim.name()).await,

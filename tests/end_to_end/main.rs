@@ -1,10 +1,10 @@
-//! The whole system as real processes, on a real Postgres, a real Kafka and the real mock provider.
-//! Every test ends with the provider's own books.
+//! Tests of the whole system: real processes, a real Postgres, a real Kafka and the mock provider.
+//! Most tests end with a check of the provider's ledger.
 
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, also outside of its own function"
+    reason = "a test fails by panicking, also in functions that it calls"
 )]
 
 mod broker_loss;

@@ -1,4 +1,4 @@
-//! What becomes of an order when nothing goes wrong.
+//! Orders without faults.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use endpoints::client::{new_key, order_body};
 use crate::harness::{Harness, options};
 
 #[tokio::test]
-async fn an_order_is_charged_once_and_ships() -> anyhow::Result<()> {
+async fn order_is_charged_once_and_ships() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let orders = harness.place_many(3).await?;
     harness.expect_shipped_once(&orders).await?;
@@ -15,7 +15,7 @@ async fn an_order_is_charged_once_and_ships() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_declined_card_is_a_result_and_no_money_moves() -> anyhow::Result<()> {
+async fn declined_card_moves_no_money() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let limit = Duration::from_secs(30);
     for method in [

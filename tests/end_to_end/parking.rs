@@ -1,4 +1,4 @@
-//! A message that cannot be processed holds up its own order, and nobody else's.
+//! A message that cannot be processed delays only its own order.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ async fn parked(harness: &Harness) -> anyhow::Result<Vec<Value>> {
 async fn redrive(harness: &Harness, id: &Value) -> anyhow::Result<()> {
     let url = harness.system.url(Service::Fulfilment);
     let url = format!("{url}/admin/parked/{id}/redrive");
-    let answer = reqwest::Client::new().post(url).send().await?;
-    answer.error_for_status()?;
+    let response = reqwest::Client::new().post(url).send().await?;
+    response.error_for_status()?;
     Ok(())
 }
 
@@ -41,9 +41,9 @@ async fn until_parked(harness: &Harness, count: usize) -> anyhow::Result<Vec<Val
 }
 
 #[tokio::test]
-async fn a_message_that_fails_is_parked_others_flow_and_a_redrive_heals_it() -> anyhow::Result<()> {
+async fn failed_message_parks_only_its_order_and_is_redriven() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
-    // Fulfilment fails for good on one order's capture.
+    // Fulfilment always fails on the capture of one order.
     let poisoned = Uuid::now_v7();
     sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
         "alter table shipments add constraint poison check (order_id <> '{poisoned}')"
@@ -52,10 +52,10 @@ async fn a_message_that_fails_is_parked_others_flow_and_a_redrive_heals_it() -> 
     .await?;
     harness.put(poisoned).await?;
     let mut others = harness.place_many(5).await?;
-    let culprit = until_parked(&harness, 1).await?;
-    assert_eq!(culprit[0]["order_id"], poisoned.to_string(), "{culprit:?}");
+    let failed = until_parked(&harness, 1).await?;
+    assert_eq!(failed[0]["order_id"], poisoned.to_string(), "{failed:?}");
 
-    // Its later messages queue behind it; other orders ship.
+    // Later messages of the order queue behind it. Other orders ship.
     assert_eq!(harness.cancel(poisoned).await?, 204);
     until_parked(&harness, 2).await?;
     others.extend(harness.place_many(5).await?);
@@ -70,13 +70,13 @@ async fn a_message_that_fails_is_parked_others_flow_and_a_redrive_heals_it() -> 
         .wait_for_status(poisoned, "paid", SOON)
         .await?;
 
-    redrive(&harness, &culprit[0]["id"]).await?;
-    assert_eq!(parked(&harness).await?.len(), 2, "the cause is still there");
+    redrive(&harness, &failed[0]["id"]).await?;
+    assert_eq!(parked(&harness).await?.len(), 2, "the cause still exists");
     sqlx::query("alter table shipments drop constraint poison")
         .execute(&harness.databases.fulfilment)
         .await?;
-    redrive(&harness, &culprit[0]["id"]).await?;
-    // In its order: paid first, so it ships, and the cancellation comes too late.
+    redrive(&harness, &failed[0]["id"]).await?;
+    // Messages keep their order: paid comes first, so the order ships before its cancellation request.
     others.push(poisoned);
     harness.expect_shipped_once(&others).await?;
     assert!(parked(&harness).await?.is_empty());

@@ -1,4 +1,4 @@
-//! A caller outside the order flow, who charges directly.
+//! A client that requests direct charges.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::harness::Harness;
 
 const PATIENCE: Duration = Duration::from_secs(15);
-/// One request and its retries: longer than a lease and the restart of a service take.
+/// Tries of one request: together longer than a lease and the restart of a service.
 const TRIES_MAX: u32 = 60;
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
@@ -27,14 +27,14 @@ impl Payer {
         Self::with_patience(harness, PATIENCE)
     }
 
-    /// Hangs up after this long.
+    /// A payer that hangs up after `patience`.
     pub(crate) fn with_patience(harness: &Harness, patience: Duration) -> anyhow::Result<Self> {
         let http = reqwest::Client::builder().timeout(patience).build()?;
         let url = harness.system.url(Service::Payment).to_owned();
         Ok(Self { http, url })
     }
 
-    /// Asks exactly once.
+    /// Sends the request once.
     pub(crate) async fn send(&self, key: &str, body: &Value) -> anyhow::Result<ApiResponse> {
         let request = self.http.post(format!("{}/payments", self.url));
         let request = request.bearer_auth("demo-key-acme");
@@ -42,13 +42,13 @@ impl Payer {
         ApiResponse::read(request.send().await?).await
     }
 
-    /// Asks with one key until the outcome is known.
+    /// Retries with the same key until the outcome is known.
     pub(crate) async fn pay(&self, key: &str, body: &Value) -> anyhow::Result<ApiResponse> {
         let mut last = String::new();
         for _ in 0..TRIES_MAX {
             match self.send(key, body).await {
-                Ok(answer) if answer.status != 202 && !answer.is_retryable() => return Ok(answer),
-                Ok(answer) => last = answer.summary(),
+                Ok(response) if response.status != 202 && !response.is_retryable() => return Ok(response),
+                Ok(response) => last = response.summary(),
                 Err(error) => last = format!("{error:#}"),
             }
             tokio::time::sleep(RETRY_PAUSE).await;
@@ -58,9 +58,9 @@ impl Payer {
 
     pub(crate) async fn payment(&self, id: Uuid) -> anyhow::Result<Value> {
         let request = self.http.get(format!("{}/payments/{id}", self.url));
-        let answer = ApiResponse::read(request.bearer_auth("demo-key-acme").send().await?).await?;
-        ensure!(answer.status == 200, "{}", answer.summary());
-        Ok(serde_json::from_str(&answer.body)?)
+        let response = ApiResponse::read(request.bearer_auth("demo-key-acme").send().await?).await?;
+        ensure!(response.status == 200, "{}", response.summary());
+        Ok(serde_json::from_str(&response.body)?)
     }
 }
 
@@ -68,19 +68,19 @@ pub(crate) fn charge(amount: i64) -> Value {
     json!({"amount": amount, "currency": "USD", "payment_method": "pm_card_ok"})
 }
 
-pub(crate) fn payment_id(answer: &ApiResponse) -> anyhow::Result<Uuid> {
-    let body: Value = serde_json::from_str(&answer.body)?;
+pub(crate) fn payment_id(response: &ApiResponse) -> anyhow::Result<Uuid> {
+    let body: Value = serde_json::from_str(&response.body)?;
     let id = body["payment_id"].as_str();
-    let id = id.with_context(|| format!("no payment in {}", answer.body))?;
+    let id = id.with_context(|| format!("no payment in {}", response.body))?;
     Ok(id.parse()?)
 }
 
-/// Everything is settled, and the provider's books hold one charge for each of these and no other.
+/// Waits until everything is settled. The ledger must hold one charge for each payment and no other.
 pub(crate) async fn expect_charged_once(
     harness: &Harness,
     payments: &[Uuid],
 ) -> anyhow::Result<()> {
-    ensure!(!payments.is_empty(), "this would prove nothing");
+    ensure!(!payments.is_empty(), "no payment to check: this would prove nothing");
     harness.expect_settled().await?;
     let counts = provider::charges_per_order(&harness.databases.psp, payments).await?;
     for (payment, charges) in counts {

@@ -1,4 +1,4 @@
-//! A declined customer pays with another card.
+//! A customer whose card was declined pays with another one.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ async fn place_declined(harness: &Harness) -> anyhow::Result<Uuid> {
 }
 
 #[tokio::test]
-async fn a_declined_order_is_paid_by_the_next_attempt_and_charged_once() -> anyhow::Result<()> {
+async fn declined_order_is_paid_once_by_a_later_attempt() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let order = place_declined(&harness).await?;
-    // Another card that is declined as well, and then a good one; each request sent twice.
+    // Another card that is declined as well, then a good one. Each request is sent twice.
     for (method, end) in [("pm_card_expired", "declined"), ("pm_card_ok", "shipped")] {
         let key = new_key("again");
         let first = harness.client.pay_again(order, &key, method).await?;
@@ -45,7 +45,7 @@ async fn a_declined_order_is_paid_by_the_next_attempt_and_charged_once() -> anyh
 }
 
 #[tokio::test]
-async fn a_second_attempt_is_not_opened_while_the_first_is_unknown() -> anyhow::Result<()> {
+async fn no_second_attempt_while_the_first_is_unknown() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     harness.system.stop_service(Service::Psp.name()).await?;
     let order = harness.place().await?;
@@ -59,13 +59,13 @@ async fn a_second_attempt_is_not_opened_while_the_first_is_unknown() -> anyhow::
 }
 
 #[tokio::test]
-async fn order_dies_after_the_attempt_s_commit_and_the_retry_is_a_replay() -> anyhow::Result<()> {
+async fn order_killed_after_attempt_commit_retry_is_replay() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let order = place_declined(&harness).await?;
     harness.arm(Service::Order, "pay_again.committed").await?;
     let key = new_key("again");
     let lost = harness.client.pay_again(order, &key, "pm_card_ok").await;
-    assert!(lost.is_err(), "the answer must be lost: {lost:?}");
+    assert!(lost.is_err(), "the response must be lost: {lost:?}");
     harness.expect_killed(Service::Order).await?;
     harness
         .system

@@ -1,4 +1,4 @@
-//! A provider that is slow, breaks off, or lies down.
+//! The provider hangs, drops connections, fails or is killed.
 
 use endpoints::Service;
 use endpoints::provider::Fault;
@@ -6,7 +6,7 @@ use endpoints::provider::Fault;
 use crate::harness::{Harness, options};
 
 #[tokio::test]
-async fn an_answer_lost_at_any_point_is_asked_for_again_under_the_same_key() -> anyhow::Result<()> {
+async fn lost_charge_response_is_retried_with_the_same_key() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let mut orders = Vec::new();
     for point in ["before_charge", "during_charge", "after_charge"] {
@@ -29,13 +29,13 @@ async fn an_answer_lost_at_any_point_is_asked_for_again_under_the_same_key() -> 
         .await?;
     assert!(
         retried >= 6,
-        "the faults must have been met; only {retried} attempts were retried"
+        "the faults must have been applied; only {retried} attempts were retried"
     );
     harness.stop().await
 }
 
 #[tokio::test]
-async fn a_provider_that_is_killed_charges_once_when_it_is_back() -> anyhow::Result<()> {
+async fn killed_provider_charges_once_after_restart() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let mut orders = harness.place_many(10).await?;
     harness.system.kill(Service::Psp.name()).await?;

@@ -1,7 +1,7 @@
-//! One mail for each order that was paid (E1), counted in the mail server's own directory.
+//! One mail for each paid order (E1), counted in the mail server's directory.
 //!
-//! SMTP knows no key, so there is one window in which a mail can come twice: the server has it, and
-//! the sender is lost, or the answer is, before that is written down.
+//! SMTP has no idempotency key, so a mail can be sent twice in one window: the server has accepted
+//! it, and the sender dies or loses the response before it records that.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use uuid::Uuid;
 
 use crate::harness::{Harness, options};
 
-/// Status and tries of an order's receipt, by the service's own route.
+/// Status and tries of an order's receipt, from the service's operator route.
 async fn receipt(harness: &Harness, order: Uuid) -> anyhow::Result<(String, i64)> {
     let url = format!(
         "{}/admin/receipts/{order}",
         harness.system.url(Service::Receipt)
     );
-    let answer = reqwest::get(url).await?.error_for_status()?;
-    let entry: serde_json::Value = answer.json().await?;
+    let response = reqwest::get(url).await?.error_for_status()?;
+    let entry: serde_json::Value = response.json().await?;
     let status = entry["status"].as_str().unwrap_or_default().to_owned();
     Ok((status, entry["tries"].as_i64().unwrap_or_default()))
 }
 
 #[tokio::test]
-async fn a_paid_order_has_one_mail_however_often_it_was_asked_for() -> anyhow::Result<()> {
+async fn paid_order_has_one_mail_despite_repeated_requests() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let (key, body) = (new_key("receipt"), order_body(2));
     let order = harness.place_with(&key, &body).await?;
@@ -35,10 +35,10 @@ async fn a_paid_order_has_one_mail_however_often_it_was_asked_for() -> anyhow::R
     let declined = order_body(1).replace("pm_card_ok", "pm_card_declined");
     let declined = harness.place_with(&new_key("declined"), &declined).await?;
     let patience = Duration::from_secs(30);
-    let refused = harness
+    harness
         .client
-        .wait_for_status(declined, "declined", patience);
-    refused.await?;
+        .wait_for_status(declined, "declined", patience)
+        .await?;
     harness.expect_shipped_once(&[order]).await?;
     harness.expect_mails(&[order], 1..=1)?;
     harness.expect_mails(&[declined], 0..=0)?;
@@ -46,7 +46,7 @@ async fn a_paid_order_has_one_mail_however_often_it_was_asked_for() -> anyhow::R
     harness.stop().await
 }
 
-/// The process dies at the point with one mail in hand; when all is settled the log says sent.
+/// Kills the process at the point while it sends one mail. In the end the receipt must be `sent`.
 async fn kill_at(point: &str, mails_max: usize, tries: i64) -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let first = harness.place().await?;
@@ -68,33 +68,33 @@ async fn kill_at(point: &str, mails_max: usize, tries: i64) -> anyhow::Result<()
 }
 
 #[tokio::test]
-async fn receipt_dies_before_its_ledger_commit() -> anyhow::Result<()> {
+async fn receipt_killed_before_consumer_commit() -> anyhow::Result<()> {
     kill_at("inbox.handled", 1, 1).await
 }
 
 #[tokio::test]
-async fn receipt_dies_before_its_offset_commit() -> anyhow::Result<()> {
+async fn receipt_killed_before_offset_commit() -> anyhow::Result<()> {
     kill_at("inbox.committed", 1, 1).await
 }
 
 #[tokio::test]
-async fn receipt_dies_after_the_lease() -> anyhow::Result<()> {
+async fn receipt_killed_after_lease() -> anyhow::Result<()> {
     kill_at("receipt.leased", 1, 2).await
 }
 
-/// The window that SMTP leaves open: here, and only here, a crash may double a mail.
+/// The window that SMTP leaves open. Only here may a crash duplicate a mail.
 #[tokio::test]
-async fn receipt_dies_after_the_mail_was_taken_before_the_record() -> anyhow::Result<()> {
+async fn receipt_killed_after_mail_before_record() -> anyhow::Result<()> {
     kill_at("receipt.sent", 2, 2).await
 }
 
 #[tokio::test]
-async fn receipt_dies_after_the_record() -> anyhow::Result<()> {
+async fn receipt_killed_after_record() -> anyhow::Result<()> {
     kill_at("receipt.recorded", 1, 1).await
 }
 
 #[tokio::test]
-async fn a_lost_answer_costs_one_more_mail_and_two_leave_the_rest_to_a_person() -> anyhow::Result<()>
+async fn one_lost_response_is_retried_two_need_an_operator() -> anyhow::Result<()>
 {
     let harness = Harness::start(options()).await?;
     let fault = |action, times| harness.set_mail_fault(Behaviour { action, times });
@@ -118,13 +118,13 @@ async fn a_lost_answer_costs_one_more_mail_and_two_leave_the_rest_to_a_person() 
 }
 
 #[tokio::test]
-async fn a_mail_server_that_is_away_gets_every_mail_when_it_is_back() -> anyhow::Result<()> {
+async fn stopped_mail_server_gets_every_mail_after_restart() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     harness.system.stop_service(PROCESS_NAME).await?;
     let orders = harness.place_many(10).await?;
     let limit = Duration::from_secs(60);
     for order in &orders {
-        // Mail is nobody's bottleneck.
+        // Orders do not wait for mail.
         harness
             .client
             .wait_for_status(*order, "shipped", limit)

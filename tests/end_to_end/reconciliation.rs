@@ -1,4 +1,4 @@
-//! The provider's books against ours, on the whole system.
+//! Reconciliation of the provider's ledger with payment's tables, in the whole system.
 
 use endpoints::Service;
 use endpoints::provider::Fault;
@@ -23,11 +23,11 @@ async fn start() -> anyhow::Result<Harness> {
 async fn sweep(harness: &Harness) -> anyhow::Result<Value> {
     let url = harness.system.url(Service::Payment);
     let sweep = reqwest::Client::new().post(format!("{url}/admin/reconciliations?all=true"));
-    let answer = sweep.send().await?.error_for_status()?;
-    Ok(serde_json::from_str(&answer.text().await?)?)
+    let response = sweep.send().await?.error_for_status()?;
+    Ok(serde_json::from_str(&response.text().await?)?)
 }
 
-/// A charge that somebody made at the provider in our name, without us.
+/// An orphan charge: made at the provider under our key, without an attempt.
 async fn charge_by_hand(harness: &Harness, reference: Uuid) -> anyhow::Result<()> {
     let key = format!("pay:{reference}:1");
     let url = format!("{}/v1/charges", harness.system.url(Service::Psp));
@@ -35,13 +35,13 @@ async fn charge_by_hand(harness: &Harness, reference: Uuid) -> anyhow::Result<()
         "reference": reference, "amount": 700, "currency": "USD", "payment_method": "pm_card_ok",
     });
     let charge = reqwest::Client::new().post(url).json(&body);
-    let answer = charge.header("idempotency-key", key).send().await?;
-    answer.error_for_status()?;
+    let response = charge.header("idempotency-key", key).send().await?;
+    response.error_for_status()?;
     Ok(())
 }
 
 #[tokio::test]
-async fn books_that_agree_make_an_empty_report() -> anyhow::Result<()> {
+async fn matching_books_give_an_empty_report() -> anyhow::Result<()> {
     let harness = start().await?;
     let orders = harness.place_many(5).await?;
     harness.expect_shipped_once(&orders).await?;
@@ -55,26 +55,26 @@ async fn books_that_agree_make_an_empty_report() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn an_orphan_charge_goes_back_once_however_often_the_books_are_compared() -> anyhow::Result<()>
+async fn orphan_charge_is_refunded_once_despite_repeated_sweeps() -> anyhow::Result<()>
 {
     let harness = start().await?;
-    let stranger = Uuid::new_v4();
-    charge_by_hand(&harness, stranger).await?;
+    let orphan = Uuid::new_v4();
+    charge_by_hand(&harness, orphan).await?;
     for _ in 0..3 {
         sweep(&harness).await?;
     }
     harness.expect_settled_but("L5 books = payments").await?;
-    assert_eq!(harness.books(stranger).await?, (1, 1));
+    assert_eq!(harness.books(orphan).await?, (1, 1));
     let report = sweep(&harness).await?;
     assert_eq!(report["refunds_opened"], 0);
     harness.stop().await
 }
 
 #[tokio::test]
-async fn an_unknown_outcome_is_settled_from_the_books_while_the_provider_answers_nobody()
+async fn unknown_attempt_is_settled_from_the_provider_ledger()
 -> anyhow::Result<()> {
     let harness = start().await?;
-    // Every charge is made and no answer ever comes.
+    // The provider makes every charge and never responds.
     let fault = Fault {
         point: "after_charge",
         action: "hang",
@@ -93,14 +93,14 @@ async fn an_unknown_outcome_is_settled_from_the_books_while_the_provider_answers
     harness.stop().await
 }
 
-/// Window 15: the reconciler dies in mid-sweep; the next sweep does the rest, and nothing twice.
+/// Window 15: the reconciler is killed during a sweep. The next sweep does the rest, nothing twice.
 async fn kill_at(point: &str) -> anyhow::Result<()> {
     let harness = start().await?;
-    let stranger = Uuid::new_v4();
-    charge_by_hand(&harness, stranger).await?;
+    let orphan = Uuid::new_v4();
+    charge_by_hand(&harness, orphan).await?;
     harness.arm(Service::Payment, point).await?;
-    let died = sweep(&harness).await;
-    assert!(died.is_err(), "the sweep must be cut short: {died:?}");
+    let killed = sweep(&harness).await;
+    assert!(killed.is_err(), "the sweep must be interrupted: {killed:?}");
     harness.expect_killed(Service::Payment).await?;
     let ready = std::time::Duration::from_secs(30);
     harness
@@ -111,16 +111,16 @@ async fn kill_at(point: &str) -> anyhow::Result<()> {
     let expected = i64::from(point == "reconcile.page_read");
     assert_eq!(report["refunds_opened"], expected, "{report:#}");
     harness.expect_settled_but("L5 books = payments").await?;
-    assert_eq!(harness.books(stranger).await?, (1, 1));
+    assert_eq!(harness.books(orphan).await?, (1, 1));
     harness.stop().await
 }
 
 #[tokio::test]
-async fn window_15_payment_dies_before_it_acts_on_a_page() -> anyhow::Result<()> {
+async fn window_15_payment_killed_before_acting_on_page() -> anyhow::Result<()> {
     kill_at("reconcile.page_read").await
 }
 
 #[tokio::test]
-async fn window_15_payment_dies_after_a_page() -> anyhow::Result<()> {
+async fn window_15_payment_killed_after_page_commit() -> anyhow::Result<()> {
     kill_at("reconcile.page_committed").await
 }

@@ -1,4 +1,4 @@
-//! Every message delivered again.
+//! Kafka delivers every message again.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const CONSUMERS: [Service; 4] = [
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn consumer_groups_reset_to_the_beginning_change_nothing() -> anyhow::Result<()> {
+async fn resetting_consumer_groups_changes_nothing() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let orders = harness.place_many(20).await?;
     harness.expect_shipped_once(&orders).await?;
@@ -50,7 +50,7 @@ async fn consumer_groups_reset_to_the_beginning_change_nothing() -> anyhow::Resu
     harness.stop().await
 }
 
-/// The groups' offsets are gone: every consumer starts with the first message again.
+/// Deletes the groups' offsets, so that every consumer starts with the first message.
 async fn forget_groups(harness: &Harness) -> anyhow::Result<()> {
     let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
         .set("bootstrap.servers", harness.system.brokers())
@@ -64,7 +64,7 @@ async fn forget_groups(harness: &Harness) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Not vacuous: the ledger must have recognised at least one message of each consumer.
+/// Otherwise the test proves nothing: each consumer must skip at least one message as processed.
 async fn wait_for_duplicates(harness: &Harness, service: Service) -> anyhow::Result<()> {
     let url = format!("{}/metrics", harness.system.url(service));
     let seen = async || -> anyhow::Result<bool> {
@@ -82,7 +82,7 @@ async fn wait_for_duplicates(harness: &Harness, service: Service) -> anyhow::Res
     };
     tokio::time::timeout(READ_TIMEOUT, poll)
         .await
-        .with_context(|| format!("{service} never met a message again"))?
+        .with_context(|| format!("{service} never skipped a duplicate"))?
 }
 
 type Row = (uuid::Uuid, String, i32);

@@ -1,4 +1,4 @@
-//! Orders that were paid and do not ship: the money goes back, once.
+//! Paid orders that do not ship are refunded once.
 
 use endpoints::Service;
 use endpoints::provider::Fault;
@@ -6,7 +6,7 @@ use endpoints::provider::Fault;
 use crate::harness::{Harness, options};
 
 #[tokio::test]
-async fn what_is_not_in_stock_is_refunded_and_takes_nothing_from_the_shelf() -> anyhow::Result<()> {
+async fn out_of_stock_order_is_refunded_and_takes_no_stock() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let (order, other) = (harness.place_out_of_stock().await?, harness.place().await?);
     harness.expect_end(order, "refunded").await?;
@@ -24,7 +24,7 @@ async fn what_is_not_in_stock_is_refunded_and_takes_nothing_from_the_shelf() -> 
     harness.stop().await
 }
 
-/// Window 14: payment dies at each place between two durable steps of a refund.
+/// Window 14: payment is killed between two durable steps of a refund.
 async fn kill_at(point: &str) -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     harness.arm(Service::Payment, point).await?;
@@ -46,27 +46,27 @@ async fn kill_at(point: &str) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn window_14_payment_dies_after_the_refund_s_lease() -> anyhow::Result<()> {
+async fn window_14_payment_killed_after_refund_lease() -> anyhow::Result<()> {
     kill_at("refund.leased").await
 }
 
 #[tokio::test]
-async fn window_14_payment_dies_while_the_provider_has_the_refund() -> anyhow::Result<()> {
+async fn window_14_payment_killed_while_provider_refunds() -> anyhow::Result<()> {
     kill_at("refund.in_flight").await
 }
 
 #[tokio::test]
-async fn window_14_payment_dies_after_the_refund_before_the_record() -> anyhow::Result<()> {
+async fn window_14_payment_killed_after_refund_before_record() -> anyhow::Result<()> {
     kill_at("refund.answered").await
 }
 
 #[tokio::test]
-async fn window_14_payment_dies_after_the_refund_s_record() -> anyhow::Result<()> {
+async fn window_14_payment_killed_after_refund_record() -> anyhow::Result<()> {
     kill_at("refund.recorded").await
 }
 
 #[tokio::test]
-async fn a_refund_s_answer_lost_at_any_point_is_asked_for_again() -> anyhow::Result<()> {
+async fn lost_refund_response_is_retried_with_the_same_key() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let mut orders = Vec::new();
     for point in ["before_refund", "during_refund", "after_refund"] {
@@ -89,6 +89,6 @@ async fn a_refund_s_answer_lost_at_any_point_is_asked_for_again() -> anyhow::Res
     let retried: i64 = sqlx::query_scalar("select count(*) from refunds where tries > 1")
         .fetch_one(&harness.databases.payment)
         .await?;
-    assert!(retried >= 6, "the faults must be met; {retried} were");
+    assert!(retried >= 6, "the faults must have been applied; only {retried} refunds were retried");
     harness.stop().await
 }

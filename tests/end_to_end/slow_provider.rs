@@ -1,5 +1,5 @@
-//! The classic incident: the provider takes half a minute, everybody in front of it less, and all of
-//! them retry, while a spike of other orders comes in.
+//! The classic incident: the provider takes half a minute, every caller in front of it times out
+//! earlier and retries, and a spike of other orders arrives.
 
 use std::time::Duration;
 
@@ -32,12 +32,12 @@ async fn charged(harness: &Harness, orders: &[Uuid]) -> anyhow::Result<usize> {
 }
 
 #[tokio::test]
-async fn a_provider_that_takes_half_a_minute_charges_once_and_holds_nobody_else_up()
+async fn slow_provider_charges_once_and_delays_no_other_order()
 -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let order_url = harness.system.url(Service::Order);
-    let gateway = RetryingProxy::start(order_url, IMPATIENT).await?;
-    let client = Client::new(gateway.url(), "demo-key-acme")?;
+    let proxy = RetryingProxy::start(order_url, IMPATIENT).await?;
+    let client = Client::new(proxy.url(), "demo-key-acme")?;
     let slow = try_join_all((0..SLOW).map(|_| place(&client, "pm_card_slow"))).await?;
     let ordinary = try_join_all((0..ORDINARY).map(|_| place(&client, "pm_card_ok"))).await?;
 
@@ -56,15 +56,15 @@ async fn a_provider_that_takes_half_a_minute_charges_once_and_holds_nobody_else_
         .fetch_one(&harness.databases.payment)
         .await?;
         assert!(open <= CONNECTIONS_MAX + 1, "{open} connections");
-        assert_eq!(in_transaction, 0, "nobody holds a transaction meanwhile");
+        assert_eq!(in_transaction, 0, "no connection may idle in a transaction");
         let ready = reqwest::get(format!("{}/readyz", harness.system.url(Service::Payment)));
         assert_eq!(ready.await?.status(), 200);
     }
-    // All of them, on every partition, while not one of the slow ones has been answered.
+    // All ordinary orders have shipped, on every partition, before any slow charge was made.
     assert_eq!(
         charged(&harness, &slow).await?,
         0,
-        "the slow ones are still out"
+        "the slow charges are still open"
     );
 
     let all = [slow, ordinary].concat();
@@ -72,6 +72,6 @@ async fn a_provider_that_takes_half_a_minute_charges_once_and_holds_nobody_else_
     let retried: i64 = sqlx::query_scalar("select count(*) from payments where tries > 2")
         .fetch_one(&harness.databases.payment)
         .await?;
-    assert_eq!(retried, SLOW as i64, "each slow one was asked for again");
+    assert_eq!(retried, SLOW as i64, "each slow charge was retried");
     harness.stop().await
 }

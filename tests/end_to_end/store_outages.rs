@@ -1,4 +1,4 @@
-//! The store goes while orders stream in, and comes back. Nobody restarts a service for it.
+//! Postgres fails under load and returns. No service may need a restart.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::harness::{Harness, options};
 
 const ROUNDS: u32 = 4;
 const ORDERS_PER_ROUND: usize = 30;
-/// Longest time from a blow to every service being ready again.
+/// Longest time from an outage until every service is ready again.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The services' process ids: a service that died of the outage has another one afterwards.
+/// The services' process ids. A service that died in the outage has a new one.
 fn services(harness: &Harness) -> BTreeMap<String, u32> {
     let mut pids: BTreeMap<_, _> = harness.system.pids().into_iter().collect();
     pids.remove(PROCESS_NAME);
     pids
 }
 
-/// Places orders in bursts, with a blow somewhere in the middle of each, at another moment each time.
-async fn under_blows(
+/// Places orders in bursts, with an outage in the middle of each, at a different moment each time.
+async fn with_outages(
     harness: &Harness,
-    mut blow: impl AsyncFnMut() -> anyhow::Result<()>,
+    mut outage: impl AsyncFnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let before = services(harness);
     let mut orders = Vec::new();
@@ -34,7 +34,7 @@ async fn under_blows(
         all_ready(harness).await?;
         let (placed, hit) = tokio::join!(harness.place_many(ORDERS_PER_ROUND), async {
             tokio::time::sleep(Duration::from_millis(10) + round * Duration::from_millis(40)).await;
-            blow().await
+            outage().await
         });
         hit?;
         orders.extend(placed?);
@@ -43,12 +43,12 @@ async fn under_blows(
     assert_eq!(
         services(harness),
         before,
-        "a service did not live through it"
+        "a service did not survive the outages"
     );
     all_ready(harness).await
 }
 
-/// The store is back, for everybody: a blow hits what stands.
+/// Waits until every service is ready, so that the next outage hits a working system.
 async fn all_ready(harness: &Harness) -> anyhow::Result<()> {
     for service in Service::ALL {
         let ready = harness.system.wait_ready(service.name(), READY_TIMEOUT);
@@ -58,18 +58,18 @@ async fn all_ready(harness: &Harness) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn postgres_killed_again_and_again_loses_and_doubles_nothing() -> anyhow::Result<()> {
+async fn killing_postgres_repeatedly_loses_and_doubles_nothing() -> anyhow::Result<()> {
     let mut options = options();
-    // Its own: the one that tests share serves the others.
+    // A private server: other tests use the shared one.
     options.postgres = Postgres::Private;
     let harness = Harness::start(options).await?;
-    under_blows(&harness, async || harness.system.kill(PROCESS_NAME).await).await?;
+    with_outages(&harness, async || harness.system.kill(PROCESS_NAME).await).await?;
     assert!(harness.system.restarts(PROCESS_NAME) >= ROUNDS);
     harness.stop().await
 }
 
 #[tokio::test]
-async fn sessions_ended_again_and_again_lose_and_double_nothing() -> anyhow::Result<()> {
+async fn ending_sessions_repeatedly_loses_and_doubles_nothing() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let mut outside = PgConnection::connect(harness.system.database_url(Service::Order)).await?;
     let databases = Service::ALL.map(|service| {
@@ -77,12 +77,12 @@ async fn sessions_ended_again_and_again_lose_and_double_nothing() -> anyhow::Res
         url.rsplit('/').next().unwrap_or_default().to_owned()
     });
     let mut ended = 0;
-    under_blows(&harness, async || {
+    with_outages(&harness, async || {
         ended += end_sessions(&mut outside, &databases).await?;
         Ok(())
     })
     .await?;
-    // Each service has a relay's session at the least, the provider one that answers.
+    // Each service has at least one session.
     ensure!(
         ended > u64::from(ROUNDS),
         "only {ended} sessions were ended"
@@ -90,7 +90,7 @@ async fn sessions_ended_again_and_again_lose_and_double_nothing() -> anyhow::Res
     harness.stop().await
 }
 
-/// Ends every session of the services, not those of the test.
+/// Ends every session of the services, but not those of the test.
 async fn end_sessions(outside: &mut PgConnection, databases: &[String]) -> anyhow::Result<u64> {
     let services = Service::ALL.map(Service::name);
     let ended = sqlx::query(

@@ -1,4 +1,4 @@
-//! One order, one trace: from the client's request to `shipped`, over HTTP, outbox, Kafka and the
+//! One order is one trace: from the client's request to `shipped`, over HTTP, outbox, Kafka and the
 //! provider (T5).
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,7 +26,7 @@ const CLIENT_TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CLIENT_SPAN: &str = "b7ad6b7169203331";
 const COLLECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What one order's way looks like: who does what, in the name of which event.
+/// The spans of one order, by service and name.
 const EXPECTED: [(&str, &str); 15] = [
     ("order", "POST /orders"),
     ("order", "send order.placed"),
@@ -46,7 +46,7 @@ const EXPECTED: [(&str, &str); 15] = [
 ];
 
 #[tokio::test]
-async fn one_order_is_one_trace_from_the_request_to_the_shipment() -> anyhow::Result<()> {
+async fn one_order_is_one_trace_from_request_to_shipment() -> anyhow::Result<()> {
     let (endpoint, spans) = collect_spans().await?;
     let harness = Harness::start(traced(&endpoint)).await?;
     let order = place_traced(&harness).await?;
@@ -54,7 +54,7 @@ async fn one_order_is_one_trace_from_the_request_to_the_shipment() -> anyhow::Re
 
     let deadline = tokio::time::Instant::now() + COLLECT_TIMEOUT;
     loop {
-        match judge(&spans.lock().unwrap(), &order.to_string()) {
+        match check_trace(&spans.lock().unwrap(), &order.to_string()) {
             Ok(()) => break,
             Err(reason) if tokio::time::Instant::now() > deadline => anyhow::bail!(reason),
             Err(_) => {}
@@ -65,17 +65,17 @@ async fn one_order_is_one_trace_from_the_request_to_the_shipment() -> anyhow::Re
 }
 
 #[tokio::test]
-async fn a_collector_that_never_answers_holds_up_no_order_and_no_stop() -> anyhow::Result<()> {
-    // Connections are made by the kernel, and nobody ever reads from them.
+async fn silent_collector_delays_no_order_and_no_stop() -> anyhow::Result<()> {
+    // The kernel accepts connections, and nothing reads from them.
     let hanging = TcpListener::bind("127.0.0.1:0").await?;
     let endpoint = format!("http://{}", hanging.local_addr()?);
     let harness = Harness::start(traced(&endpoint)).await?;
     let orders = harness.place_many(3).await?;
     harness.expect_shipped_once(&orders).await?;
     let asked = tokio::time::timeout(COLLECT_TIMEOUT, hanging.accept()).await;
-    asked.context("nobody ever sent a span")??;
+    asked.context("no service sent a span")??;
 
-    // The provider has no work in hand: what it takes to stop, it takes for its spans.
+    // The provider has no work, so any delay of its stop is due to its spans.
     let asked_at = Instant::now();
     harness.system.stop_service(Service::Psp.name()).await?;
     let stopped_in = asked_at.elapsed();
@@ -83,7 +83,7 @@ async fn a_collector_that_never_answers_holds_up_no_order_and_no_stop() -> anyho
     harness.stop().await
 }
 
-/// Every service sends its spans there, soon.
+/// Options under which every service sends its spans to this endpoint soon.
 fn traced(endpoint: &str) -> SystemOptions {
     let mut options = options();
     options.env = PerService::from_fn(|service| {
@@ -99,7 +99,7 @@ fn traced(endpoint: &str) -> SystemOptions {
 }
 
 async fn place_traced(harness: &Harness) -> anyhow::Result<uuid::Uuid> {
-    let answer = reqwest::Client::new()
+    let response = reqwest::Client::new()
         .post(format!("{}/orders", harness.system.url(Service::Order)))
         .bearer_auth("demo-key-acme")
         .header("idempotency-key", endpoints::client::new_key("trace"))
@@ -109,12 +109,12 @@ async fn place_traced(harness: &Harness) -> anyhow::Result<uuid::Uuid> {
         .body(endpoints::client::order_body(2))
         .send()
         .await?;
-    assert_eq!(answer.headers()["x-correlation-id"], "corr-e2e");
-    let order: serde_json::Value = serde_json::from_str(&answer.text().await?)?;
+    assert_eq!(response.headers()["x-correlation-id"], "corr-e2e");
+    let order: serde_json::Value = serde_json::from_str(&response.text().await?)?;
     Ok(order["order_id"].as_str().unwrap_or_default().parse()?)
 }
 
-/// An OTLP/HTTP collector that keeps what it is sent.
+/// An OTLP/HTTP collector that keeps the spans it receives.
 async fn collect_spans() -> anyhow::Result<(String, Spans)> {
     let spans = Spans::default();
     let router = Router::new()
@@ -142,8 +142,8 @@ async fn receive(State(spans): State<Spans>, body: Bytes) {
     }
 }
 
-/// All expected hops, in one trace, each the descendant of the client's own span.
-fn judge(spans: &[(String, Span)], order: &str) -> Result<(), String> {
+/// Checks that one trace has all expected spans, and that each descends from the client's span.
+fn check_trace(spans: &[(String, Span)], order: &str) -> Result<(), String> {
     let trace: Vec<&(String, Span)> = spans
         .iter()
         .filter(|(_, span)| hex(&span.trace_id) == CLIENT_TRACE)
@@ -189,7 +189,7 @@ fn judge(spans: &[(String, Span)], order: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A message's span goes by its event, since all share one topic.
+/// The names of a span. A message's span is named by its event, since all events share one topic.
 fn names(span: &Span) -> Vec<String> {
     let mut names = match (span.name.split(' ').next(), attribute(span, "event.type")) {
         (Some(verb), Some(event)) => vec![format!("{verb} {event}")],

@@ -1,4 +1,4 @@
-//! Outcomes that the provider never told.
+//! Charges whose outcome is unknown because the provider's response was lost.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::harness::{Harness, options};
 
-/// A provider that forgets its keys soon, and a payment service that knows it.
+/// A provider that forgets its keys soon, and a payment service with the same settings.
 fn forgetful(window_s: u32, margin_s: u32) -> SystemOptions {
     let mut options = options();
     let window = ("PSP_KEY_WINDOW_SECONDS".to_owned(), window_s.to_string());
@@ -32,14 +32,14 @@ fn fault(point: &'static str, action: &'static str) -> Fault {
 
 async fn operator_view(harness: &Harness, order: Uuid) -> anyhow::Result<Value> {
     let url = harness.system.url(Service::Payment);
-    let answer = reqwest::get(format!("{url}/admin/payments/{order}")).await?;
-    let text = answer.text().await?;
+    let response = reqwest::get(format!("{url}/admin/payments/{order}")).await?;
+    let text = response.text().await?;
     let view: Value = serde_json::from_str(&text)?;
     Ok(view["attempts"][0].clone())
 }
 
 #[tokio::test]
-async fn an_unknown_outcome_is_visible_with_its_reason_tries_and_next_try() -> anyhow::Result<()> {
+async fn operator_sees_reason_tries_and_next_try_of_unknown() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     harness.set_fault(fault("before_charge", "error")).await?;
     let order = harness.place().await?;
@@ -61,8 +61,8 @@ async fn an_unknown_outcome_is_visible_with_its_reason_tries_and_next_try() -> a
 }
 
 #[tokio::test]
-async fn a_provider_that_forgets_its_keys_still_charges_once() -> anyhow::Result<()> {
-    // It loses every answer until its memory of the key is over, and then some.
+async fn provider_that_forgets_keys_still_charges_once() -> anyhow::Result<()> {
+    // Every response is lost until after the provider has forgotten the key.
     let harness = Harness::start(forgetful(8, 4)).await?;
     harness.set_fault(fault("after_charge", "drop")).await?;
     let orders = harness.place_many(5).await?;
@@ -72,12 +72,12 @@ async fn a_provider_that_forgets_its_keys_still_charges_once() -> anyhow::Result
     )
     .fetch_one(&harness.databases.payment)
     .await?;
-    assert!(sent_last >= 4.0, "the margin was never met: {sent_last} s");
+    assert!(sent_last >= 4.0, "the margin was never reached: {sent_last} s");
     harness.stop().await
 }
 
 #[tokio::test]
-async fn a_charge_that_never_was_is_sent_again_once_the_books_say_so() -> anyhow::Result<()> {
+async fn absent_charge_is_sent_again_after_a_look_up() -> anyhow::Result<()> {
     let harness = Harness::start(forgetful(8, 4)).await?;
     harness.set_fault(fault("before_charge", "drop")).await?;
     let orders = harness.place_many(3).await?;
@@ -100,7 +100,7 @@ async fn a_charge_that_never_was_is_sent_again_once_the_books_say_so() -> anyhow
 }
 
 #[tokio::test]
-async fn a_provider_that_replays_its_errors_is_asked_for_the_charge_instead() -> anyhow::Result<()>
+async fn replayed_errors_are_resolved_by_a_look_up() -> anyhow::Result<()>
 {
     let mut options = forgetful(8, 4);
     let stored = ("PSP_REPLAY_5XX".to_owned(), "stored".to_owned());

@@ -1,5 +1,5 @@
-//! Window 17: a payment process is paused with a call in its hands, loses its lease, and wakes up
-//! when others have done its work. It sends what it had in hand; nothing may happen twice.
+//! Window 17: a payment process is paused during a call, loses its lease, and resumes after another
+//! process has done its work. It continues with its stale call; nothing may happen twice.
 
 use std::fs;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::harness::{Harness, options};
 const PAUSED_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 
-/// A lease that outlives a paused consumer's session (6 s): the refusal is heard before the lease of
-/// the attempt runs out.
-const LONG_LEASE_MS: &str = "15000";
+/// A lease that outlives the session of a paused consumer: the rejection arrives before the lease of
+/// the attempt expires.
+const LONG_LEASE_MS: &str = "10000";
 
-/// A harness with two payment processes, of which the second is down for now.
+/// A harness with two payment processes. The second is stopped.
 async fn start(lease_ms: Option<&str>) -> anyhow::Result<Harness> {
     let mut options = options();
     options.replicas.payment = 2;
@@ -46,8 +46,8 @@ async fn wait_until_paused(pid: u32) -> anyhow::Result<()> {
     paused.context("the process never paused")?
 }
 
-/// Pauses the first payment process at the point, with the order that `place` places in its hands;
-/// returns the order and how to wake the zombie.
+/// Places an order and pauses the first payment process at the point while it handles the order.
+/// Returns the order and a function that resumes the zombie.
 async fn pause_at(harness: &Harness, point: &str) -> anyhow::Result<(Uuid, impl FnOnce())> {
     harness.arm_to(Service::Payment, point, "pause").await?;
     let order = harness.place().await?;
@@ -62,8 +62,8 @@ async fn pause_at(harness: &Harness, point: &str) -> anyhow::Result<(Uuid, impl 
     Ok((order, wake))
 }
 
-/// Until the zombie has been told this about its call, the only one that it ever made.
-async fn wait_until_told(harness: &Harness, outcome: &str) -> anyhow::Result<()> {
+/// Waits until the zombie has this outcome of its call, the only one that it made.
+async fn wait_for_outcome(harness: &Harness, outcome: &str) -> anyhow::Result<()> {
     let url = format!("{}/metrics", harness.system.url(Service::Payment));
     let outcome = format!("outcome=\"{outcome}\"");
     let wait = async {
@@ -76,23 +76,23 @@ async fn wait_until_told(harness: &Harness, outcome: &str) -> anyhow::Result<()>
             tokio::time::sleep(POLL).await;
         }
     };
-    let told = tokio::time::timeout(PAUSED_WITHIN, wait).await;
-    told.context("the zombie never had its answer")?
+    let received = tokio::time::timeout(PAUSED_WITHIN, wait).await;
+    received.context("the zombie never received a response")?
 }
 
 #[tokio::test]
-async fn a_zombie_that_sends_its_charge_after_another_did_charges_nothing() -> anyhow::Result<()> {
+async fn window_17_zombie_charge_after_take_over_charges_nothing() -> anyhow::Result<()> {
     let harness = start(None).await?;
     let (order, wake) = pause_at(&harness, "charge.sending").await?;
     harness.expect_shipped_once(&[order]).await?;
     wake();
-    wait_until_told(&harness, "captured").await?;
+    wait_for_outcome(&harness, "captured").await?;
     harness.expect_shipped_once(&[order]).await?;
     harness.stop().await
 }
 
 #[tokio::test]
-async fn a_zombie_that_sends_its_charge_after_the_order_was_cancelled_charges_nothing()
+async fn window_17_zombie_charge_after_cancel_charges_nothing()
 -> anyhow::Result<()> {
     let harness = start(Some(LONG_LEASE_MS)).await?;
     let (order, wake) = pause_at(&harness, "charge.sending").await?;
@@ -100,22 +100,22 @@ async fn a_zombie_that_sends_its_charge_after_the_order_was_cancelled_charges_no
     harness.expect_end(order, "cancelled").await?;
     assert_eq!(harness.books(order).await?, (0, 0));
     wake();
-    // The provider knows the key as one that is out of use.
-    wait_until_told(&harness, "declined").await?;
+    // The provider has cancelled the key.
+    wait_for_outcome(&harness, "declined").await?;
     harness.expect_end(order, "cancelled").await?;
     assert_eq!(harness.books(order).await?, (0, 0));
     harness.stop().await
 }
 
 #[tokio::test]
-async fn a_zombie_that_heard_of_its_charge_after_the_order_was_cancelled_records_nothing()
+async fn window_17_zombie_result_after_cancel_is_discarded()
 -> anyhow::Result<()> {
     let harness = start(None).await?;
     let (order, wake) = pause_at(&harness, "charge.answered").await?;
     assert_eq!(harness.cancel(order).await?, 204);
     harness.expect_end(order, "refunded").await?;
     wake();
-    wait_until_told(&harness, "captured").await?;
+    wait_for_outcome(&harness, "captured").await?;
     harness.expect_end(order, "refunded").await?;
     assert_eq!(harness.books(order).await?, (1, 1));
     harness.stop().await

@@ -1,7 +1,7 @@
 # The system in containers. Sourced by lib.sh, which sets root.
 # shellcheck shell=bash disable=SC2154
 
-# An image with a shell, which the containers of the services do not have.
+# An image with a shell. The images of the services have none.
 tool_image=postgres:17
 
 compose() { (cd "$root" && docker compose "$@"); }
@@ -14,13 +14,13 @@ name_of() { about "$1" '{{slice .Name 1}}'; }
 # network NAME CONTAINER: its full name and the container's address in it.
 network() {
     local all found
-    # shellcheck disable=SC2016  # a template of Docker's
+    # shellcheck disable=SC2016  # a Docker template
     all=$(about "$2" '{{range $name, $it := .NetworkSettings.Networks}}{{println $name $it.IPAddress}}{{end}}')
-    found=$(grep "_$1 " <<<"$all") || fail "$(name_of "$2") is not on the network $1"
+    found=$(grep "_$1 " <<<"$all") || fail "$(name_of "$2") is not connected to the network $1"
     echo "$found"
 }
 
-# url_of SERVICE CONTAINER: its own address, past the name that all replicas share.
+# url_of SERVICE CONTAINER: the address of this container, not the name that all replicas share.
 url_of() {
     local address port
     address=$(network core "$2") || exit 1
@@ -29,24 +29,24 @@ url_of() {
     order) port=8081 ;;
     payment) port=8082 ;;
     fulfilment) port=8083 ;;
-    *) fail "no port known for $1" ;;
+    *) fail "the port of $1 is not known here; add it to url_of" ;;
     esac
     echo "http://$address:$port"
 }
 
-# kill_instance SERVICE CONTAINER: SIGKILL to all that runs in it. From inside, since a container that
-# `docker kill` ended would not be started again by its restart policy.
+# kill_instance SERVICE CONTAINER: sends SIGKILL to all its processes, from inside. After `docker kill` the
+# restart policy would not start the container again.
 kill_instance() {
     local container=$2 before
     before=$(about "$container" '{{.State.StartedAt}}')
     docker run --rm --pid "container:$container" --network none --user 0 --entrypoint sh \
         "$tool_image" -c 'kill -9 -1' >/dev/null 2>&1 || true
-    # A container that is paused dies as it wakes, before it does anything else.
+    # A paused container dies when it resumes, before it does anything else.
     docker unpause "$container" >/dev/null 2>&1 || true
     for _ in {1..200}; do
         if [[ $(about "$container" '{{.State.StartedAt}}') != "$before" ||
             $(about "$container" '{{.State.Running}}') == false ]]; then
-            say "kill -9 in $(name_of "$container"); restarts by now: $(about "$container" '{{.RestartCount}}')"
+            say "kill -9 in $(name_of "$container"); restarts: $(about "$container" '{{.RestartCount}}')"
             return
         fi
         sleep 0.05
@@ -55,7 +55,7 @@ kill_instance() {
 }
 
 freeze() { docker pause "$2" >/dev/null && say "paused $(name_of "$2")"; }
-# Docker takes a container that was paused for unhealthy until it has been probed again.
+# After a pause Docker reports the container as unhealthy until the next probe.
 thaw() {
     docker unpause "$2" >/dev/null || return 1
     say "resumed $(name_of "$2")"
@@ -65,16 +65,16 @@ thaw() {
     done
 }
 
-# need_two SERVICE: one more replica if there is only one, for as long as the script runs.
+# need_two SERVICE: starts a second replica if there is only one, until the script ends.
 need_two() {
     [[ $(instances "$1" | wc -l) -lt 2 ]] || return 0
     say "starting a second replica of $1"
     at_exit compose up -d --no-build --no-recreate --no-deps --scale "$1=1" "$1"
     compose up -d --no-build --no-recreate --no-deps --wait --scale "$1=2" "$1" >/dev/null 2>&1 ||
-        fail "no second $1 came up: see docker compose logs $1"
+        fail "the second replica of $1 did not start; see docker compose logs $1"
 }
 
-# Takes the replicas of payment off the network that they share with the provider.
+# Disconnects the replicas of payment from the network that they share with the provider.
 cut_network() {
     local container name
     for container in $(instances payment); do
@@ -82,7 +82,7 @@ cut_network() {
         name=${name% *}
         at_exit docker network connect --alias payment "$name" "$container"
         docker network disconnect "$name" "$container"
-        say "took $(name_of "$container") off $name"
+        say "disconnected $(name_of "$container") from $name"
     done
 }
 mend_network() {
@@ -91,6 +91,6 @@ mend_network() {
     name=${name% *}
     for container in $(instances payment); do
         docker network connect --alias payment "$name" "$container"
-        say "put $(name_of "$container") back on $name"
+        say "connected $(name_of "$container") to $name again"
     done
 }

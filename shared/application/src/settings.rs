@@ -36,6 +36,7 @@ impl Settings {
         let (brokers, topic) = (&self.kafka.kafka_brokers, &self.kafka.kafka_topic);
         let mut settings = inbox::Settings::new(brokers, topic, &self.kafka_group);
         settings.fetch_wait_max_ms = self.kafka.kafka_fetch_wait_max_ms;
+        settings.session_timeout_ms = self.kafka.kafka_session_timeout_ms;
         settings.tries_max = self.kafka.message_tries_max;
         settings.reached = service_kit::crash::point;
         settings

@@ -26,6 +26,17 @@ pub async fn create(server: &str, name: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot create the database {name}"))
 }
 
+/// Creates a database as a copy of another, which must have no connections.
+pub async fn copy(server: &str, template: &str, name: &str) -> anyhow::Result<()> {
+    let (quoted_name, template) = (quoted(name), quoted(template));
+    run(
+        server,
+        format!("CREATE DATABASE {quoted_name} TEMPLATE {template}"),
+    )
+    .await
+    .with_context(|| format!("cannot create the database {name} from {template}"))
+}
+
 /// Creates a database for one test on the server that `TEST_DATABASE_URL` names, and returns its
 /// URL. The database is removed with the server at the end of the test run.
 pub async fn create_for_test(label: &str) -> anyhow::Result<String> {

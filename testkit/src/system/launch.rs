@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::{Ports, SystemOptions};
+use super::{Ports, Postgres, SystemOptions};
 use crate::binaries::Binaries;
-use crate::postgres::database;
+use crate::postgres::{database, template};
 use crate::process::Spec;
 use crate::supervisor::Supervisor;
 use crate::{ports, readiness};
@@ -84,20 +84,36 @@ pub(super) fn urls(replicas: &[Replica]) -> PerService<Vec<String>> {
 }
 
 /// Creates a service's database if it is missing, and migrates it.
-pub(super) async fn migrate(
+pub(super) async fn create_database(
     service: Service,
     server: &str,
     endpoints: &Endpoints,
     binaries: &Binaries,
+    options: &SystemOptions,
+) -> anyhow::Result<()> {
+    let name = database_name(&endpoints.prefix, service);
+    let log = endpoints.state_dir.join(format!("{service}-migrate.log"));
+    let migrate = |url| migrate(service, url, log, binaries, options.demo_data);
+    if options.disposable_server && matches!(options.postgres, Postgres::Existing(_)) {
+        let label = format!("{service}-{}", options.demo_data);
+        return template::copy(server, &label, &name, migrate).await;
+    }
+    database::create_if_missing(server, &name).await?;
+    migrate(endpoints.database_url(service).to_owned()).await
+}
+
+/// Brings a service's database up to date with the service's own command.
+async fn migrate(
+    service: Service,
+    url: String,
+    log: PathBuf,
+    binaries: &Binaries,
     demo_data: bool,
 ) -> anyhow::Result<()> {
-    database::create_if_missing(server, &database_name(&endpoints.prefix, service)).await?;
-    let log = endpoints.state_dir.join(format!("{service}-migrate.log"));
     let mut spec = Spec::new(binaries.path(service.name())?, log).args(["migrate"]);
     if demo_data && service.has_demo_data() {
         spec = spec.args(["--demo-data"]);
     }
-    let url = endpoints.database_url(service).to_owned();
     spec.env.push(("DATABASE_URL".to_owned(), url));
     readiness::run_once(&format!("migrating {service}"), &spec).await
 }

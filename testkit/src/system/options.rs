@@ -54,6 +54,10 @@ pub struct SystemOptions {
     pub first_env: PerService<Env>,
     /// Processes per service. The second process of payment is `payment-2`, on a free port.
     pub replicas: PerService<u32>,
+    /// The existing Postgres is removed after the tests: databases are copied from templates that
+    /// are migrated once per process, and stay on the server when the system stops. Dropping one
+    /// costs a checkpoint, for which every other test on the server would wait.
+    pub disposable_server: bool,
     /// Print no progress and no restarts.
     pub quiet: bool,
     /// Directory for logs and `system.json`. `None`: a temporary one, removed by a clean stop.
@@ -74,6 +78,7 @@ impl Default for SystemOptions {
             env: PerService::default(),
             first_env: PerService::default(),
             replicas: PerService::from_fn(|_| 1),
+            disposable_server: false,
             quiet: false,
             state_dir: None,
         }

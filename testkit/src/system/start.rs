@@ -62,7 +62,7 @@ pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
         &options, &replicas, &state_dir, &server, &broker, topic.name,
     )?;
 
-    let migrations = migrate(&endpoints, &server, &binaries, options.demo_data);
+    let migrations = migrate(&endpoints, &server, &binaries, &options);
     progress.step("databases", migrations).await?;
     let services = serve(
         &options,
@@ -82,6 +82,7 @@ pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
         broker,
         partitions: options.partitions,
         server,
+        disposable_server: options.disposable_server,
         state_dir,
     })
 }
@@ -140,19 +141,19 @@ fn describe(
     })
 }
 
-/// Migrates all databases at the same time: none depends on another.
+/// Creates all databases and brings them up to date, in parallel: none depends on another.
 async fn migrate(
     endpoints: &Endpoints,
     server: &str,
     binaries: &Binaries,
-    demo_data: bool,
+    options: &SystemOptions,
 ) -> anyhow::Result<()> {
     let mut migrations = JoinSet::new();
     for service in Service::ALL {
         let (endpoints, server) = (endpoints.clone(), server.to_owned());
-        let binaries = binaries.clone();
+        let (binaries, options) = (binaries.clone(), options.clone());
         migrations.spawn(async move {
-            launch::migrate(service, &server, &endpoints, &binaries, demo_data).await
+            launch::create_database(service, &server, &endpoints, &binaries, &options).await
         });
     }
     migrations.join_all().await.into_iter().collect()
