@@ -1,4 +1,4 @@
-//! One decoded message about an order, and the events that answer it.
+//! One decoded message about an order, and the events that announce the decision.
 
 use anyhow::Context as _;
 use events::{

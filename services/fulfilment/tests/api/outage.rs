@@ -9,7 +9,7 @@ use crate::harness::{Harness, eventually};
 const PROBES: usize = 5;
 
 #[tokio::test]
-async fn service_is_alive_but_not_ready_while_its_store_is_unreachable() {
+async fn service_is_alive_but_not_ready_without_its_store() {
     let harness = Harness::create(&[]).await;
     let proxy = FaultProxy::to(&harness.url).await.unwrap();
     let few = ["--database-connections-max", "2"];

@@ -87,7 +87,7 @@ async fn faults_are_listed_as_posted_and_cleared_singly_or_all() {
 }
 
 #[tokio::test]
-async fn invalid_fault_is_answered_with_422() {
+async fn invalid_fault_is_422_and_not_armed() {
     let server = Server::start().await;
     for fault in [
         json!({"point": "nowhere", "action": "drop"}),

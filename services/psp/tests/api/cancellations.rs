@@ -172,15 +172,15 @@ async fn refund_keys_and_cancelled_keys_are_separate() {
     let charge = server.charge("pay", &order("o-1")).await.json();
     let body = refund_of(&charge);
     let refund = server.refund("back", &body).await;
-    let refused = server.cancel("back").await;
+    let reused = server.cancel("back").await;
     assert_eq!(
-        (refused.status.as_u16(), refused.code().as_str()),
+        (reused.status.as_u16(), reused.code().as_str()),
         (422, "idempotency_key_reused")
     );
     assert_eq!(server.refund("back", &body).await.text, refund.text);
     server.cancel("cancelled").await;
-    let refused = server.refund("cancelled", &body).await;
-    assert_eq!(refused.code(), "idempotency_key_reused");
+    let reused = server.refund("cancelled", &body).await;
+    assert_eq!(reused.code(), "idempotency_key_reused");
     assert_eq!(server.refunded().await, 1);
 }
 

@@ -124,9 +124,9 @@ async fn failed_checks_against_the_charge_leave_the_key_free() {
         (unknown, 404, "no_such_charge"),
         (too_much, 422, "refund_too_large"),
     ] {
-        let refused = server.refund("back", &body).await;
-        assert_eq!(refused.status, status);
-        assert_eq!(refused.code(), code);
+        let failed = server.refund("back", &body).await;
+        assert_eq!(failed.status, status);
+        assert_eq!(failed.code(), code);
     }
     assert_eq!((server.refunded().await, server.stored().await), (0, 1));
     assert_eq!(server.refund("back", &body).await.status, 201);

@@ -81,7 +81,8 @@ async fn operator_can_read_the_state_of_a_receipt() {
     let entry = get().await;
     assert_eq!(entry["tries"], 1);
     assert_eq!(entry["doubts"], 0);
-    assert_eq!(entry["last_error"], "550 refused as told");
+    let error = entry["last_error"].as_str().unwrap();
+    assert!(error.starts_with("550 "), "{error}");
     assert_eq!(entry["sent_at"], Value::Null);
     assert_eq!(entry["order_id"], order.to_string());
     for nothing in ["nonsense", "00000000-0000-0000-0000-000000000000"] {

@@ -36,8 +36,8 @@ async fn temporary_failure_is_retried() {
     for action in [Action::RejectContent(451), Action::RejectRecipient(450)] {
         let between = not_sent_at_first(action).await;
         let error = between.last_error.unwrap();
-        assert!(error.starts_with("45"), "{error}");
-        assert!(error.ends_with("refused as told"), "{error}");
+        let (code, text) = error.split_once(' ').unwrap();
+        assert!(code.starts_with("45") && !text.is_empty(), "{error}");
     }
 }
 
@@ -86,7 +86,7 @@ async fn permanent_failure_is_not_retried() {
         harness.try_once().await;
         let row = harness.row(order).await;
         assert_eq!(row.state(), ("failed", 1, 0));
-        assert!(row.last_error.unwrap().ends_with("refused as told"));
+        assert!(row.last_error.unwrap().starts_with("55"));
         harness.pass_time().await;
         assert_eq!(harness.try_once().await, 0);
         assert_eq!(harness.mails().len(), 0);
