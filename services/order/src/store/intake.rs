@@ -88,11 +88,14 @@ async fn replace_response(
     order: &NewOrder,
 ) -> sqlx::Result<StoredResponse> {
     let (Some(scope), Some(reference)) = (order.scope(), order.draft.reference.as_deref()) else {
-        return Err(inconsistent(order, "no key or no reference, and yet taken"));
+        return Err(inconsistent(
+            order,
+            "reference taken, but the request has no key or no reference",
+        ));
     };
     let first = orders::find_by_reference(connection, &order.principal.id, reference)
         .await?
-        .ok_or_else(|| inconsistent(order, "its reference is taken, but by no order"))?;
+        .ok_or_else(|| inconsistent(order, "reference taken, but no order has it"))?;
     let correlation_id = &order.event.correlation_id;
     let response = responses::for_taken_reference(&first, &order.content_hash, correlation_id);
     keys::complete(connection, scope, &response).await?;

@@ -125,8 +125,8 @@ async fn shipped_order_cannot_be_cancelled() {
         (shipped, state("shipped", 3, false)),
         (requested, state("shipped", 4, true)),
     ] {
-        let refused = harness.delete(id).await;
-        refused.expect_problem(409, "order_shipped");
+        let rejected = harness.delete(id).await;
+        rejected.expect_problem(409, "order_shipped");
         assert_eq!(seen(&harness, id).await, expected);
     }
     assert_eq!(published(&harness, shipped).await, 0);
@@ -138,11 +138,11 @@ async fn unknown_or_foreign_order_cannot_be_cancelled() {
     let harness = Harness::start().await;
     let id = harness.order_in("placed").await;
     let request = harness.anonymous(Method::DELETE, &format!("/orders/{id}"));
-    let theirs = send(request.bearer_auth(GLOBEX)).await;
-    let theirs = theirs.expect_problem(404, "order_not_found");
-    let none = harness.delete(Uuid::new_v4()).await;
-    let none = none.expect_problem(404, "order_not_found");
-    assert_eq!(theirs["detail"], none["detail"]);
+    let foreign = send(request.bearer_auth(GLOBEX)).await;
+    let foreign = foreign.expect_problem(404, "order_not_found");
+    let missing = harness.delete(Uuid::new_v4()).await;
+    let missing = missing.expect_problem(404, "order_not_found");
+    assert_eq!(foreign["detail"], missing["detail"]);
     assert_eq!(seen(&harness, id).await, state("placed", 1, false));
     assert_eq!(published(&harness, id).await, 0);
     let malformed = send(harness.request(Method::DELETE, "/orders/4711")).await;
@@ -156,8 +156,8 @@ async fn outdated_version_is_not_cancelled() {
         let id = harness.order_in(status).await;
         let before = seen(&harness, id).await;
         for tags in ["\"1\"", "\"7\", \"9\"", "W/\"2\", W/\"3\"", "\"22\""] {
-            let refused = delete_if_match(&harness, id, tags).await;
-            refused.expect_problem(412, "precondition_failed");
+            let rejected = delete_if_match(&harness, id, tags).await;
+            rejected.expect_problem(412, "precondition_failed");
         }
         for tags in ["2", "", "\"2", "\"2\", *"] {
             let malformed = delete_if_match(&harness, id, tags).await;
@@ -193,11 +193,11 @@ async fn concurrent_cancellation_requests_count_as_one() {
 async fn request_without_its_event_is_not_recorded() {
     let harness = Harness::start().await;
     let id = harness.order_in("placed").await;
-    harness.meddle(KILL_WRITERS).await;
+    harness.run_sql(KILL_WRITERS).await;
     let failed = harness.delete(id).await;
     failed.expect_problem(503, "temporarily_unavailable");
     assert_eq!(failed.header("retry-after"), Some("1"));
-    harness.meddle(HEAL).await;
+    harness.run_sql(HEAL).await;
     assert_eq!(seen(&harness, id).await, state("placed", 1, false));
     harness.delete(id).await.expect(204);
     assert_eq!(seen(&harness, id).await, state("placed", 2, true));
@@ -233,8 +233,8 @@ async fn order_locked_too_long_is_unavailable() {
         .execute(&mut *held)
         .await
         .unwrap();
-    let refused = harness.delete(id).await;
-    refused.expect_problem(503, "temporarily_unavailable");
+    let rejected = harness.delete(id).await;
+    rejected.expect_problem(503, "temporarily_unavailable");
     held.rollback().await.unwrap();
     assert_eq!(seen(&harness, id).await, state("placed", 1, false));
     harness.delete(id).await.expect(204);

@@ -192,7 +192,7 @@ impl Harness {
     }
 
     /// Runs a statement that the service itself never runs.
-    pub(crate) async fn meddle(&self, statement: &'static str) {
+    pub(crate) async fn run_sql(&self, statement: &'static str) {
         sqlx::raw_sql(statement).execute(&self.pool).await.unwrap();
     }
 }

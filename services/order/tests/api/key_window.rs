@@ -48,7 +48,7 @@ async fn key_is_kept_for_the_published_window() {
 async fn expired_key_is_free_for_any_request() {
     let harness = Harness::start().await;
     let first = harness.post("k-1", &order()).await;
-    harness.meddle(EXPIRE).await;
+    harness.run_sql(EXPIRE).await;
     let other = order_with("customer_id", "cust-89");
     let second = harness.post("k-1", &other).await;
     assert!(!second.expect(201).is_replay());
@@ -67,7 +67,7 @@ async fn duplicates_with_an_expired_key_create_one_order() {
     let harness = Harness::start().await;
     let order = order();
     harness.post("k-1", &order).await.expect(201);
-    harness.meddle(EXPIRE).await;
+    harness.run_sql(EXPIRE).await;
     let posts = (0..20).map(|_| harness.post("k-1", &order));
     for response in futures_util::future::join_all(posts).await {
         assert!([201, 409].contains(&response.status), "{}", response.status);
@@ -106,7 +106,7 @@ async fn service_deletes_expired_keys_by_itself() {
     let harness =
         Harness::start_with(|config| config.application.retention.reaper_interval_ms = 10).await;
     harness.post("k-1", &order()).await.expect(201);
-    harness.meddle(EXPIRE).await;
+    harness.run_sql(EXPIRE).await;
     eventually("the key is gone", async || {
         (harness.stored().await.keys == 0).then_some(())
     })

@@ -101,8 +101,8 @@ async fn reused_key_still_belongs_to_its_first_request() {
     let first = harness.post("k-1", &order()).await;
     first.expect(201);
     let other = order_with("customer_id", "cust-89");
-    let refused = harness.post("k-1", &other).await;
-    refused.expect_problem(422, "idempotency_key_reused");
+    let rejected = harness.post("k-1", &other).await;
+    rejected.expect_problem(422, "idempotency_key_reused");
     assert_eq!(harness.stored().await, orders_stored(1));
     let again = harness.post("k-1", &order()).await;
     assert!(again.is_replay());

@@ -66,7 +66,7 @@ async fn orders_with_equal_times_are_listed_once_each() {
         ids.push(id.to_string());
     }
     harness
-        .meddle("update orders set created_at = '2026-01-02T03:04:05.678901Z'")
+        .run_sql("update orders set created_at = '2026-01-02T03:04:05.678901Z'")
         .await;
     ids.sort_unstable_by(|a, b| b.cmp(a));
     for limit in [1, 2, 4, 9] {

@@ -87,9 +87,9 @@ async fn put_with_a_lost_response_returns_the_stored_order() {
     // Another order under this id is a conflict.
     let other = order_with("customer_id", "k-other");
     store.proxy.lose(Loss::Request, "k-other");
-    let refused = harness.put(id, &other).await;
+    let rejected = harness.put(id, &other).await;
     assert!(store.proxy.has_lost());
-    refused.expect_problem(409, "order_exists");
+    rejected.expect_problem(409, "order_exists");
     assert_eq!(harness.stored().await.orders, 2);
 }
 

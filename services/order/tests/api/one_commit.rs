@@ -6,16 +6,16 @@ use crate::harness::{Harness, Stored, order, orders_stored};
 macro_rules! fail_inserts {
     ($table:literal) => {
         concat!(
-            "create function refuse() returns trigger language plpgsql as ",
+            "create function reject() returns trigger language plpgsql as ",
             "$$ begin raise 'the disk is on fire'; end $$; ",
-            "create trigger refuse before insert on ",
+            "create trigger reject before insert on ",
             $table,
-            " for each row execute function refuse()"
+            " for each row execute function reject()"
         )
     };
 }
 
-const REPAIR: &str = "drop function refuse() cascade";
+const REPAIR: &str = "drop function reject() cascade";
 
 #[tokio::test]
 async fn failed_insert_stores_nothing_and_frees_the_key() {
@@ -26,7 +26,7 @@ async fn failed_insert_stores_nothing_and_frees_the_key() {
         fail_inserts!("outbox"),
     ] {
         let harness = Harness::start().await;
-        harness.meddle(fail).await;
+        harness.run_sql(fail).await;
         let failed = harness.post("k-1", &order()).await;
         failed.expect_problem(503, "temporarily_unavailable");
         assert_eq!(failed.header("retry-after"), Some("1"));
@@ -34,7 +34,7 @@ async fn failed_insert_stores_nothing_and_frees_the_key() {
         assert!(!text.contains("fire"), "a cause leaked: {text}");
         assert_eq!(harness.stored().await, Stored::default(), "{fail}");
 
-        harness.meddle(REPAIR).await;
+        harness.run_sql(REPAIR).await;
         let placed = harness.post("k-1", &order()).await;
         assert!(!placed.expect(201).is_replay(), "a failure was stored");
         assert_eq!(harness.stored().await, orders_stored(1));
@@ -44,12 +44,12 @@ async fn failed_insert_stores_nothing_and_frees_the_key() {
 #[tokio::test]
 async fn failed_insert_with_a_reference_stores_nothing() {
     let harness = Harness::start().await;
-    harness.meddle(fail_inserts!("outbox")).await;
+    harness.run_sql(fail_inserts!("outbox")).await;
     let cart = crate::harness::order_with("reference", "cart-1");
     let failed = harness.post("k-1", &cart).await;
     failed.expect_problem(503, "temporarily_unavailable");
     assert_eq!(harness.stored().await, Stored::default());
-    harness.meddle(REPAIR).await;
+    harness.run_sql(REPAIR).await;
     harness.post("k-1", &cart).await.expect(201);
     assert_eq!(harness.stored().await, orders_stored(1));
 }

@@ -70,8 +70,8 @@ async fn document_has_every_route_and_method() {
     assert_eq!(in_document, in_table);
 
     for (path, operations) in paths {
-        let refused = send(harness.request(Method::TRACE, path)).await;
-        let allowed = refused.expect(405).header("allow").unwrap().to_lowercase();
+        let rejected = send(harness.request(Method::TRACE, path)).await;
+        let allowed = rejected.expect(405).header("allow").unwrap().to_lowercase();
         let allowed: BTreeSet<&str> = allowed.split(',').filter(|name| *name != "head").collect();
         let documented: BTreeSet<&str> = METHODS
             .into_iter()

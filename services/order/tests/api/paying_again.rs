@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::harness::{GLOBEX, Harness, KEY, migrated, send};
 
 const EXPIRE: &str = "update idempotency_keys set expires_at = now() - interval '1 second'";
-const FROM_THE_FUTURE: &str = "update idempotency_keys set response_version = 99, response_body = '\\x00', \
+const FUTURE_FORMAT: &str = "update idempotency_keys set response_version = 99, response_body = '\\x00', \
      response_headers = '[]'";
 /// Kills every backend that writes an event, before it can commit.
 const KILL_WRITERS: &str = "
@@ -122,11 +122,11 @@ async fn open_attempt_blocks_another_and_frees_the_key() {
     let harness = Harness::start().await;
     let id = harness.order_in("placed").await;
     for _ in 0..2 {
-        let refused = harness.pay("k-1", id, "pm_other").await;
-        let problem = refused.expect_problem(409, "payment_open");
+        let rejected = harness.pay("k-1", id, "pm_other").await;
+        let problem = rejected.expect_problem(409, "payment_open");
         assert_eq!(problem["order_url"], format!("/orders/{id}"));
-        assert_eq!(refused.header("retry-after"), Some("1"));
-        assert!(!refused.is_replay());
+        assert_eq!(rejected.header("retry-after"), Some("1"));
+        assert!(!rejected.is_replay());
     }
     assert_eq!(keys(&harness).await, 0);
     assert_eq!(requested(&harness, id).await, 0);
@@ -158,14 +158,14 @@ async fn paid_or_cancelled_order_is_a_final_conflict() {
     for (number, (id, code)) in (0..).zip(cases) {
         let before = seen(&harness, id).await;
         let key = format!("k-{number}");
-        let refused = harness.pay(&key, id, "pm_other").await;
-        refused.expect_problem(409, code);
-        assert!(!refused.is_replay());
+        let rejected = harness.pay(&key, id, "pm_other").await;
+        rejected.expect_problem(409, code);
+        assert!(!rejected.is_replay());
         // A definite failure is a result: it is stored and replayed.
         let again = harness.pay(&key, id, "pm_other").await;
         again.expect_problem(409, code);
         assert!(again.is_replay(), "{code}");
-        assert_eq!(again.body, refused.body);
+        assert_eq!(again.body, rejected.body);
         assert_eq!(seen(&harness, id).await, before);
         assert_eq!(requested(&harness, id).await, 0);
     }
@@ -182,13 +182,13 @@ async fn two_concurrent_keys_open_one_attempt() {
             harness.pay(&one, id, "pm_one"),
             harness.pay(&two, id, "pm_two")
         );
-        let (opened, refused) = if one.status == 201 {
+        let (opened, rejected) = if one.status == 201 {
             (one, two)
         } else {
             (two, one)
         };
         assert_eq!(opened.expect(201).json()["attempt"], 2);
-        refused.expect_problem(409, "payment_open");
+        rejected.expect_problem(409, "payment_open");
         let now = json!(["placed", 3, 2, opened.json()["payment_method"]]);
         assert_eq!(seen(&harness, id).await, now);
         assert_eq!(requested(&harness, id).await, 1);
@@ -225,8 +225,8 @@ async fn key_of_another_method_or_order_is_rejected() {
     let other = harness.order_in("declined").await;
     harness.pay("k-1", id, "pm_other").await.expect(201);
     for (id, method) in [(id, "pm_third"), (other, "pm_other")] {
-        let refused = harness.pay("k-1", id, method).await;
-        refused.expect_problem(422, "idempotency_key_reused");
+        let rejected = harness.pay("k-1", id, method).await;
+        rejected.expect_problem(422, "idempotency_key_reused");
     }
     assert_eq!(requested(&harness, id).await, 1);
     assert_eq!(requested(&harness, other).await, 0);
@@ -260,8 +260,8 @@ async fn missing_key_or_malformed_body_changes_nothing() {
         json!({"payment_method": 7}),
         json!({"payment_method": "pm_card_ok", "amount": 1}),
     ] {
-        let refused = send(post().header(KEY, "k-1").json(&body)).await;
-        refused.expect_problem(422, "invalid_payment");
+        let rejected = send(post().header(KEY, "k-1").json(&body)).await;
+        rejected.expect_problem(422, "invalid_payment");
     }
     assert_eq!(keys(&harness).await, 0);
     assert_eq!(seen(&harness, id).await, before);
@@ -275,10 +275,10 @@ async fn unknown_or_foreign_order_cannot_be_paid() {
     let id = harness.order_in("declined").await;
     let body = json!({"payment_method": "pm_card_ok"});
     let request = harness.anonymous(Method::POST, &format!("/orders/{id}/payments"));
-    let theirs = send(request.bearer_auth(GLOBEX).header(KEY, "k-1").json(&body)).await;
-    theirs.expect_problem(404, "order_not_found");
-    let none = harness.pay("k-1", Uuid::new_v4(), "pm_card_ok").await;
-    none.expect_problem(404, "order_not_found");
+    let foreign = send(request.bearer_auth(GLOBEX).header(KEY, "k-1").json(&body)).await;
+    foreign.expect_problem(404, "order_not_found");
+    let missing = harness.pay("k-1", Uuid::new_v4(), "pm_card_ok").await;
+    missing.expect_problem(404, "order_not_found");
     assert_eq!(keys(&harness).await, 0);
     assert_eq!(requested(&harness, id).await, 0);
 }
@@ -288,11 +288,11 @@ async fn failure_stores_nothing_and_frees_the_key() {
     let harness = Harness::start().await;
     let id = harness.order_in("declined").await;
     let before = seen(&harness, id).await;
-    harness.meddle(KILL_WRITERS).await;
+    harness.run_sql(KILL_WRITERS).await;
     let failed = harness.pay("k-1", id, "pm_other").await;
     failed.expect_problem(503, "temporarily_unavailable");
     assert_eq!(failed.header("retry-after"), Some("1"));
-    harness.meddle(HEAL).await;
+    harness.run_sql(HEAL).await;
     assert_eq!(seen(&harness, id).await, before);
     assert_eq!(keys(&harness).await, 0);
     let paid = harness.pay("k-1", id, "pm_other").await;
@@ -327,11 +327,11 @@ async fn after_the_window_the_order_itself_prevents_repeats() {
     let harness = Harness::start().await;
     let id = harness.order_in("declined").await;
     harness.pay("k-1", id, "pm_other").await.expect(201);
-    harness.meddle(EXPIRE).await;
+    harness.run_sql(EXPIRE).await;
     let again = harness.pay("k-1", id, "pm_other").await;
     again.expect_problem(409, "payment_open");
     harness.move_to(id, "paid").await;
-    harness.meddle(EXPIRE).await;
+    harness.run_sql(EXPIRE).await;
     let again = harness.pay("k-1", id, "pm_other").await;
     again.expect_problem(409, "already_paid");
     assert_eq!(requested(&harness, id).await, 1);
@@ -343,7 +343,7 @@ async fn unknown_response_format_opens_no_further_attempt() {
     let id = harness.order_in("declined").await;
     harness.pay("k-1", id, "pm_other").await.expect(201);
     harness.move_to(id, "declined").await;
-    harness.meddle(FROM_THE_FUTURE).await;
+    harness.run_sql(FUTURE_FORMAT).await;
     let again = harness.pay("k-1", id, "pm_other").await;
     assert!(again.expect(200).is_replay());
     assert_eq!(

@@ -63,8 +63,8 @@ async fn id_of_another_principal_is_an_anonymous_conflict() {
     harness.put_as(GLOBEX, id, &order()).await.expect(201);
     let own = order_with("customer_id", "of-acme");
     for body in [order(), own] {
-        let refused = harness.put_as(ACME, id, &body).await;
-        let problem = refused.expect_problem(409, "order_exists");
+        let rejected = harness.put_as(ACME, id, &body).await;
+        let problem = rejected.expect_problem(409, "order_exists");
         assert!(problem.get("order_id").is_none(), "{problem}");
         assert!(problem.get("order_url").is_none(), "{problem}");
         assert!(!problem.to_string().contains("globex"), "{problem}");

@@ -52,7 +52,7 @@ async fn known_version_is_not_sent_again() {
         get_if_none_match(&harness, id, tags).await.expect(200);
     }
     harness
-        .meddle("update orders set status = 'paid', version = version + 1")
+        .run_sql("update orders set status = 'paid', version = version + 1")
         .await;
     let response = get_if_none_match(&harness, id, "\"1\"").await;
     assert_eq!(response.expect(200).header("etag"), Some("\"2\""));
@@ -64,11 +64,11 @@ async fn order_of_another_principal_is_not_found() {
     let harness = Harness::start().await;
     let id = harness.post("k-1", &order()).await.order_id();
     let request = harness.anonymous(Method::GET, &format!("/orders/{id}"));
-    let theirs = send(request.bearer_auth(GLOBEX)).await;
-    let theirs = theirs.expect_problem(404, "order_not_found");
-    let none = harness.get(&format!("/orders/{}", Uuid::new_v4())).await;
-    let none = none.expect_problem(404, "order_not_found");
-    assert_eq!(theirs["detail"], none["detail"]);
+    let foreign = send(request.bearer_auth(GLOBEX)).await;
+    let foreign = foreign.expect_problem(404, "order_not_found");
+    let missing = harness.get(&format!("/orders/{}", Uuid::new_v4())).await;
+    let missing = missing.expect_problem(404, "order_not_found");
+    assert_eq!(foreign["detail"], missing["detail"]);
 }
 
 #[tokio::test]

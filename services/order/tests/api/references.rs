@@ -43,21 +43,24 @@ async fn same_content_under_a_new_key_returns_the_first_order() {
 async fn other_content_is_a_stored_and_replayed_conflict() {
     let harness = Harness::start().await;
     let first = harness.post("k-1", &cart()).await;
-    let refused = harness.post("k-2", &other_cart()).await;
-    let problem = refused.expect_problem(409, "order_exists");
+    let rejected = harness.post("k-2", &other_cart()).await;
+    let problem = rejected.expect_problem(409, "order_exists");
     assert_eq!(problem["order_id"], first.order_id().to_string());
     assert_eq!(
         problem["order_url"],
         format!("/orders/{}", first.order_id())
     );
-    let id_of_request = refused.header("x-correlation-id").unwrap();
-    assert_eq!(problem["correlation_id"], id_of_request);
-    assert!(refused.header("retry-after").is_none());
+    let request_id = rejected.header("x-correlation-id").unwrap();
+    assert_eq!(problem["correlation_id"], request_id);
+    assert!(rejected.header("retry-after").is_none());
 
     let again = harness.post("k-2", &other_cart()).await;
     assert!(again.expect(409).is_replay());
-    assert_eq!(again.body, refused.body);
-    assert_eq!(again.header("content-type"), refused.header("content-type"));
+    assert_eq!(again.body, rejected.body);
+    assert_eq!(
+        again.header("content-type"),
+        rejected.header("content-type")
+    );
     // The rejected request owns the key, like any other request.
     let reused = harness.post("k-2", &cart()).await;
     reused.expect_problem(422, "idempotency_key_reused");
@@ -68,7 +71,7 @@ async fn other_content_is_a_stored_and_replayed_conflict() {
 async fn reference_outlives_every_key() {
     let harness = Harness::start().await;
     let first = harness.post("k-1", &cart()).await;
-    harness.meddle("truncate idempotency_keys").await;
+    harness.run_sql("truncate idempotency_keys").await;
     let same_key = harness.post("k-1", &cart()).await;
     assert_eq!(same_key.expect(200).order_id(), first.order_id());
     let new_key = harness.post("k-9", &other_cart()).await;
@@ -102,12 +105,12 @@ async fn one_of_two_concurrent_carts_with_one_name_conflicts() {
     let harness = Harness::start_with(|config| config.intake_writers = 4).await;
     let (cart, other_cart) = (cart(), other_cart());
     let (one, two) = tokio::join!(harness.post("k-1", &cart), harness.post("k-2", &other_cart));
-    let (made, refused) = if one.status == 201 {
+    let (made, rejected) = if one.status == 201 {
         (one, two)
     } else {
         (two, one)
     };
-    let problem = refused.expect_problem(409, "order_exists");
+    let problem = rejected.expect_problem(409, "order_exists");
     assert_eq!(problem["order_id"], made.expect(201).order_id().to_string());
     assert_eq!(harness.stored().await, one_order(2));
 }
@@ -126,8 +129,8 @@ async fn two_principals_may_use_the_same_reference() {
 async fn put_with_a_taken_reference_is_a_named_conflict() {
     let harness = Harness::start().await;
     let first = harness.post("k-1", &cart()).await;
-    let refused = harness.put(Uuid::new_v4(), &cart()).await;
-    let problem = refused.expect_problem(409, "order_exists");
+    let rejected = harness.put(Uuid::new_v4(), &cart()).await;
+    let problem = rejected.expect_problem(409, "order_exists");
     assert_eq!(problem["order_id"], first.order_id().to_string());
     assert_eq!(harness.stored().await, one_order(1));
 }

@@ -23,7 +23,7 @@ async fn repeated_request_gets_the_same_bytes() {
     assert_eq!(first.header("location"), Some(location.as_str()));
     // The order has changed, but its first response has not: nothing is recomputed.
     harness
-        .meddle("update orders set status = 'paid', version = 2")
+        .run_sql("update orders set status = 'paid', version = 2")
         .await;
     for _ in 0..3 {
         let again = harness.post("k-1", &order()).await;
@@ -129,8 +129,8 @@ async fn key_in_flight_is_reported_at_once() {
 #[tokio::test]
 async fn invalid_order_stores_nothing_and_frees_the_key() {
     let harness = Harness::start().await;
-    let refused = harness.post("k-1", &order_with("currency", "DOGE")).await;
-    refused.expect_problem(422, "invalid_order");
+    let rejected = harness.post("k-1", &order_with("currency", "DOGE")).await;
+    rejected.expect_problem(422, "invalid_order");
     assert_eq!(harness.stored().await, Stored::default());
     let corrected = harness.post("k-1", &order()).await;
     assert!(!corrected.expect(201).is_replay());
