@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use api_keys::Authenticator;
 use axum::Router;
 use inbox::Consumer;
+use leases::{Done, Worker};
 use outbox::{Relay, Wake};
 use service_kit::{Backoff, Gauges, Reaper, Workers, crash, database, http, migration};
 use sqlx::{Connection as _, PgConnection, PgPool};
@@ -15,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::charger::{Answered, Charger, Work};
+use crate::charger::{self, Answered, Charger, Queue};
 use crate::config::{Config, Migration};
 use crate::consumer::FollowOrders;
 use crate::direct::{self, Desk};
@@ -32,8 +33,9 @@ pub struct Application {
     router: Router,
     relay: Relay,
     consumer: Consumer<FollowOrders>,
-    chargers: [Charger; 3],
+    chargers: [Worker<Charger>; 3],
     recorder: Recorder,
+    answers: mpsc::Receiver<Done<Answered>>,
     reconciler: Reconciler,
     reaper: Reaper,
     gauges: Gauges,
@@ -88,8 +90,9 @@ impl Application {
             relay: Relay::new(relay, database, shared.wake.clone())?,
             router: http::finish(routes, pool),
             consumer,
-            chargers: Work::ALL.map(|work| shared.charger(&config, work, &sender)),
-            recorder: shared.recorder(&config, answers),
+            chargers: Queue::ALL.map(|queue| shared.charger(&config, queue, &sender)),
+            recorder: shared.recorder(&config),
+            answers,
             reconciler,
             reaper,
             gauges,
@@ -110,7 +113,7 @@ impl Application {
             workers.spawn("charger", charger.run(workers.shutdown()));
         }
         workers.spawn("reconciler", self.reconciler.run(workers.shutdown()));
-        workers.spawn("recorder", self.recorder.run());
+        workers.spawn("recorder", self.recorder.run(self.answers));
         workers.spawn("relay", self.relay.run(workers.shutdown()));
         workers.spawn("reaper", self.reaper.run(workers.shutdown()));
         workers.spawn("gauges", self.gauges.run(workers.shutdown()));
@@ -159,26 +162,33 @@ impl Shared {
         })
     }
 
-    fn charger(&self, config: &Config, work: Work, answers: &mpsc::Sender<Answered>) -> Charger {
-        let due = match work {
-            Work::Fresh => &self.due,
-            Work::Unknown => &self.unknown_due,
-            Work::Refunds => &self.refund_due,
+    fn charger(
+        &self,
+        config: &Config,
+        queue: Queue,
+        answers: &mpsc::Sender<Done<Answered>>,
+    ) -> Worker<Charger> {
+        let due = match queue {
+            Queue::Fresh => &self.due,
+            Queue::Unknown => &self.unknown_due,
+            Queue::Refunds => &self.refund_due,
         };
-        Charger {
-            work,
+        let charger = Charger {
+            queue,
             pool: self.pool.clone(),
             psp: self.psp.clone(),
-            lease: config.lease(),
             resend_max: config.resend_max(),
+        };
+        let settings = leases::Settings {
+            lease: config.lease(),
             poll: Duration::from_millis(config.charger_poll_ms),
             in_flight_max: config.psp_in_flight_max,
-            due: due.clone(),
-            answers: answers.clone(),
-        }
+            batch_max: charger::LEASE_BATCH_MAX,
+        };
+        Worker::new(charger, settings, due.clone(), answers.clone())
     }
 
-    fn recorder(&self, config: &Config, answers: mpsc::Receiver<Answered>) -> Recorder {
+    fn recorder(&self, config: &Config) -> Recorder {
         Recorder {
             pool: self.pool.clone(),
             backoff: Backoff {
@@ -188,7 +198,6 @@ impl Shared {
             wake: self.wake.clone(),
             refund_due: self.refund_due.clone(),
             waiting: self.waiting.clone(),
-            answers,
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use axum::Router;
 use inbox::Consumer;
+use leases::{Done, Worker};
 use service_kit::{Backoff, Gauges, Reaper, Workers, crash, database, http, migration};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Config, Migration};
 use crate::consumer::LogReceipts;
 use crate::recorder::Recorder;
-use crate::sender::Sender;
+use crate::sender::{Sender, Tried};
 use crate::{routes, smtp};
 
 const NAME: &str = "receipt";
@@ -23,8 +24,9 @@ pub struct Application {
     listener: TcpListener,
     router: Router,
     consumer: Consumer<LogReceipts>,
-    sender: Sender,
+    sender: Worker<Sender>,
     recorder: Recorder,
+    tried: mpsc::Receiver<Done<Tried>>,
     reaper: Reaper,
     gauges: Gauges,
 }
@@ -36,24 +38,26 @@ impl Application {
         let (from, recipients) = (config.from_mailbox()?, config.recipients()?);
         let pool = database::connect_lazy(&config.database, NAME)?;
         let due = Arc::new(Notify::new());
-        let (outcomes, receiver) = mpsc::channel(config.smtp.smtp_connections_max);
+        let connections_max = config.smtp.smtp_connections_max;
+        let (results, tried) = mpsc::channel(connections_max);
         let sender = Sender {
             pool: pool.clone(),
-            smtp: Arc::new(smtp::Client::new(&config.smtp, &from)?),
+            smtp: smtp::Client::new(&config.smtp, &from)?,
             from,
+        };
+        let settings = leases::Settings {
             lease: config.lease(),
             poll: Duration::from_millis(config.sender_poll_ms),
-            connections_max: config.smtp.smtp_connections_max,
-            due: due.clone(),
-            outcomes,
+            in_flight_max: connections_max,
+            batch_max: connections_max,
         };
+        let sender = Worker::new(sender, settings, due.clone(), results);
         let recorder = Recorder {
             pool: pool.clone(),
             backoff: Backoff {
                 base: Duration::from_millis(config.retry_base_ms),
                 max: Duration::from_millis(config.retry_max_ms),
             },
-            outcomes: receiver,
         };
         let (brokers, topic) = (&config.kafka.kafka_brokers, &config.kafka.kafka_topic);
         let mut inbox = inbox::Settings::new(brokers, topic, &config.kafka_group);
@@ -75,6 +79,7 @@ impl Application {
             consumer,
             sender,
             recorder,
+            tried,
             reaper,
             gauges,
         })
@@ -90,7 +95,7 @@ impl Application {
         let mut workers = Workers::new(shutdown);
         workers.spawn("consumer", self.consumer.run(workers.shutdown()));
         workers.spawn("sender", self.sender.run(workers.shutdown()));
-        workers.spawn("recorder", self.recorder.run());
+        workers.spawn("recorder", self.recorder.run(self.tried));
         workers.spawn("reaper", self.reaper.run(workers.shutdown()));
         workers.spawn("gauges", self.gauges.run(workers.shutdown()));
         workers.spawn(

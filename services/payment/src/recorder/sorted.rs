@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use leases::Done;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -26,7 +27,7 @@ pub(super) struct Sorted<'a> {
 }
 
 impl<'a> Sorted<'a> {
-    pub(super) fn of(batch: &'a [Answered], delays: &[Duration]) -> Self {
+    pub(super) fn of(batch: &'a [Done<Answered>], delays: &[Duration]) -> Self {
         let mut sorted = Self::default();
         for (answered, delay) in batch.iter().zip(delays) {
             sorted.add(answered, *delay);
