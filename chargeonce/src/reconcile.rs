@@ -45,7 +45,7 @@ struct Report {
     finished_at: Option<String>,
     charges: i64,
     attempts: i64,
-    young: i64,
+    recent: i64,
     settled: i64,
     refunds_settled: i64,
     refunds_opened: i64,
@@ -113,7 +113,7 @@ fn show(report: &Report) {
     for (what, count) in [
         ("charges in the provider's books", report.charges),
         ("captured attempts looked for in them", report.attempts),
-        ("too young to judge", report.young),
+        ("too recent to judge", report.recent),
         ("unknown outcomes settled", report.settled),
         ("refunds settled", report.refunds_settled),
         ("refunds opened for orphan charges", report.refunds_opened),

@@ -11,9 +11,8 @@ use service_kit::{crash, database};
 use sqlx::PgPool;
 use telemetry::{Kind, Span, metric};
 
-use crate::domain::{Answer, Errand, Status};
+use crate::domain::{AttemptStatus, Leased, ProviderAnswer, ProviderCall};
 use crate::psp;
-use crate::store::lease::{Leased, Terms};
 use crate::store::{payments, refunds};
 
 /// Most attempts or refunds leased by one statement.
@@ -43,7 +42,7 @@ pub enum Queue {
 /// The provider's answer about a leased row. The span stays open until the answer is recorded.
 pub struct Answered {
     pub leased: Leased,
-    pub answer: Answer,
+    pub answer: ProviderAnswer,
     pub span: Span,
 }
 
@@ -52,19 +51,18 @@ impl Work for Charger {
     type Result = Answered;
 
     async fn lease(&self, request: LeaseRequest) -> anyhow::Result<Vec<Leased>> {
-        let terms = Terms {
-            token: request.token,
-            lease: request.lease,
-            resend_max: self.resend_max,
-            limit: request.limit,
-        };
         let mut connection = database::acquire(&self.pool).await.context("connecting")?;
-        let leased = match self.queue {
-            Queue::Fresh => payments::lease_due(&mut connection, Status::Pending, terms).await,
-            Queue::Unknown => payments::lease_due(&mut connection, Status::Unknown, terms).await,
-            Queue::Refunds => refunds::lease_due(&mut connection, terms).await,
+        let attempts = match self.queue {
+            Queue::Fresh => AttemptStatus::Pending,
+            Queue::Unknown => AttemptStatus::Unknown,
+            Queue::Refunds => {
+                let leased = refunds::lease_due(&mut connection, request, self.resend_max).await;
+                return leased.context("leasing refunds");
+            }
         };
-        leased.context("leasing")
+        payments::lease_due(&mut connection, attempts, request, self.resend_max)
+            .await
+            .context("leasing attempts")
     }
 
     fn leased(&self) {
@@ -75,7 +73,7 @@ impl Work for Charger {
     }
 
     async fn call(&self, leased: Leased) -> Answered {
-        let name = leased.errand.name();
+        let name = leased.call.name();
         let mut span = Span::start(name, Kind::Client, leased.traceparent.as_deref());
         span.set("order.id", || leased.order_id.to_string());
         span.set("payment.attempt", || i64::from(leased.attempt));
@@ -85,13 +83,13 @@ impl Work for Charger {
         metrics::gauge!(metric::CHARGES_IN_FLIGHT).increment(1);
         let started = Instant::now();
         let traceparent = span.traceparent();
-        let [sending, in_flight, answered] = call_points(&leased.errand);
+        let [sending, in_flight, answered] = call_points(&leased.call);
         crash::point(sending);
-        let request = self.psp.run(&leased, traceparent.as_deref());
+        let request = self.psp.call(&leased, traceparent.as_deref());
         let answer = crash::during(in_flight, request).await;
         crash::point(answered);
         metrics::gauge!(metric::CHARGES_IN_FLIGHT).decrement(1);
-        if let Answer::Unknown { reason, .. } = &answer {
+        if let ProviderAnswer::Unknown { reason, .. } = &answer {
             span.fail(reason.clone());
             tracing::info!(
                 call = name, order_id = %leased.order_id, attempt = leased.attempt,
@@ -121,13 +119,13 @@ impl Queue {
 }
 
 /// The crash points before, during and after a call.
-const fn call_points(errand: &Errand) -> [&'static str; 3] {
-    match errand {
-        Errand::Charge { .. } | Errand::LookUp => {
+const fn call_points(call: &ProviderCall) -> [&'static str; 3] {
+    match call {
+        ProviderCall::Charge { .. } | ProviderCall::LookUpCharge => {
             ["charge.sending", "charge.in_flight", "charge.answered"]
         }
-        Errand::Cancel => ["cancel.sending", "cancel.in_flight", "cancel.answered"],
-        Errand::Refund { .. } | Errand::LookUpRefund { .. } => {
+        ProviderCall::CancelKey => ["cancel.sending", "cancel.in_flight", "cancel.answered"],
+        ProviderCall::Refund { .. } | ProviderCall::LookUpRefund { .. } => {
             ["refund.sending", "refund.in_flight", "refund.answered"]
         }
     }

@@ -69,12 +69,8 @@ pub struct Config {
     pub reconcile_grace_seconds: u64,
     /// How long a charge under a key of ours waits for its attempt before it goes back: after a
     /// database was restored, its orders are heard of again.
-    #[arg(
-        long,
-        env = "RECONCILE_UNHEARD_GRACE_SECONDS",
-        default_value_t = 86_400
-    )]
-    pub reconcile_unheard_grace_seconds: u64,
+    #[arg(long, env = "RECONCILE_ORPHAN_GRACE_SECONDS", default_value_t = 86_400)]
+    pub reconcile_orphan_grace_seconds: u64,
     /// How far back a scheduled sweep looks.
     #[arg(long, env = "RECONCILE_LOOKBACK_SECONDS", default_value_t = 7 * 86_400)]
     pub reconcile_lookback_seconds: u64,

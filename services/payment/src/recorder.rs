@@ -12,8 +12,8 @@ use sqlx::{Connection as _, PgPool};
 use tokio::sync::{Notify, mpsc};
 
 use crate::charger::Answered;
-use crate::domain::Answer;
-use crate::outcome::Aftermath;
+use crate::domain::ProviderAnswer;
+use crate::follow_ups::FollowUps;
 use crate::waiting::Waiting;
 use sorted::Sorted;
 
@@ -46,9 +46,9 @@ impl Recorder {
         let tries = u32::try_from(answered.leased.tries).unwrap_or(1);
         match &answered.answer {
             // The key may be sent again at once.
-            Answer::Absent => Duration::ZERO,
+            ProviderAnswer::Absent => Duration::ZERO,
             // The provider named a time; the backoff spreads the calls after it.
-            Answer::Unknown {
+            ProviderAnswer::Unknown {
                 retry_after: Some(asked),
                 ..
             } => *asked + self.backoff.delay(tries),
@@ -68,19 +68,19 @@ impl Record for Recorder {
         let mut connection = database::acquire(&self.pool).await.context("beginning")?;
         let mut tx = connection.begin().await.context("beginning")?;
         let (settled, refunded) = sorted.write(&mut tx).await?;
-        let mut aftermath = Aftermath::default();
+        let mut follow_ups = FollowUps::default();
         for settled in &settled {
             if let Some(it) = sorted.by_lease(settled) {
-                aftermath.add_settled(settled, &it.answer, it.span.traceparent())?;
+                follow_ups.add_settled(settled, &it.answer, it.span.traceparent())?;
             }
         }
         let (charges, refunds) = (settled.len(), refunded.len());
         for refunded in refunded {
             let key = &refunded.key;
             let it = batch.iter().find(|it| it.leased.key() == *key);
-            aftermath.add_refunded(refunded, it.and_then(|it| it.span.traceparent()))?;
+            follow_ups.add_refunded(refunded, it.and_then(|it| it.span.traceparent()))?;
         }
-        let opened = aftermath.write(&mut tx).await?;
+        let opened = follow_ups.write(&mut tx).await?;
         tx.commit().await.context("committing")?;
         if refunds > 0 {
             crash::point("refund.recorded");
@@ -90,7 +90,7 @@ impl Record for Recorder {
         if opened > 0 {
             self.refund_due.notify_one();
         }
-        aftermath.direct().for_each(|id| self.waiting.settled(id));
+        follow_ups.direct().for_each(|id| self.waiting.settled(id));
         let stale = sorted.definite() - charges - refunds;
         if stale > 0 {
             tracing::info!(stale, "stale answers discarded");

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::charger::{self, Answered, Charger, Queue};
 use crate::config::{Config, Migration};
 use crate::consumer::FollowOrders;
-use crate::direct::{self, Desk};
+use crate::direct::{self, DirectCharges};
 use crate::reconciler::Reconciler;
 use crate::recorder::Recorder;
 use crate::routes::Services;
@@ -207,7 +207,7 @@ impl Shared {
             psp: self.psp.clone(),
             interval: Duration::from_secs(config.reconcile_interval_seconds),
             grace: Duration::from_secs(config.reconcile_grace_seconds),
-            unheard_grace: Duration::from_secs(config.reconcile_unheard_grace_seconds),
+            orphan_grace: Duration::from_secs(config.reconcile_orphan_grace_seconds),
             lookback: Duration::from_secs(config.reconcile_lookback_seconds),
             wake: self.wake.clone(),
             refund_due: self.refund_due.clone(),
@@ -221,7 +221,7 @@ impl Shared {
             unknown_due: self.unknown_due.clone(),
             refund_due: self.refund_due.clone(),
             wake: self.wake.clone(),
-            refused: AtomicBool::new(false),
+            rejected: AtomicBool::new(false),
         }
     }
 
@@ -230,7 +230,7 @@ impl Shared {
             pool: self.pool.clone(),
             reconciler,
             authenticator: Authenticator::new(self.pool.clone()),
-            desk: Desk {
+            direct_charges: DirectCharges {
                 pool: self.pool.clone(),
                 due: self.due.clone(),
                 waiting: self.waiting.clone(),

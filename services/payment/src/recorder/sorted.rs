@@ -1,4 +1,4 @@
-//! A batch of answers, sorted into what the tables are told.
+//! A batch of answers, sorted by what they write to the tables.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,20 +9,19 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::charger::Answered;
-use crate::domain::{Answer, Status, next};
-use crate::store::lease::Postponement;
+use crate::domain::{AttemptStatus, Postponement, ProviderAnswer};
 use crate::store::{payments, refunds};
 
-/// Why an attempt is due again whose charge the provider does not have.
-const ABSENT: &str = "the provider has no such charge";
+/// The error stored with a row whose key the provider does not know.
+const ABSENT: &str = "the provider has no entry under the key";
 
 #[derive(Default)]
 pub(super) struct Sorted<'a> {
-    attempts: Vec<payments::Settlement>,
-    refunds: Vec<refunds::Settlement>,
+    attempts: Vec<payments::AttemptSettlement>,
+    refunds: Vec<refunds::RefundSettlement>,
     attempts_later: Vec<Postponement<'a>>,
     refunds_later: Vec<Postponement<'a>>,
-    /// By lease: a batch may hold an overdue answer to an attempt besides the one that counts.
+    /// By lease: a batch may contain a stale answer about an attempt beside the valid one.
     by_lease: HashMap<(Uuid, Uuid, i32), &'a Answered>,
 }
 
@@ -43,38 +42,40 @@ impl<'a> Sorted<'a> {
             error,
             absent,
         };
-        let (postponed, is_payment) = (self.postponed(answered), leased.errand.is_payment());
+        let (postponed, is_for_attempt) = (self.postponed(answered), leased.call.is_for_attempt());
         match &answered.answer {
-            Answer::Unknown { reason, .. } => postponed.push(later(reason, false)),
-            Answer::Absent => postponed.push(later(ABSENT, true)),
-            Answer::Refunded { refund_id } => self.refunds.push(refunds::Settlement {
-                key: leased.key(),
-                token: leased.token,
-                refund_id: refund_id.clone(),
-            }),
-            answer if is_payment => {
+            ProviderAnswer::Unknown { reason, .. } => postponed.push(later(reason, false)),
+            ProviderAnswer::Absent => postponed.push(later(ABSENT, true)),
+            ProviderAnswer::Refunded { refund_id } => {
+                self.refunds.push(refunds::RefundSettlement {
+                    key: leased.key(),
+                    token: leased.token,
+                    refund_id: refund_id.clone(),
+                })
+            }
+            answer if is_for_attempt => {
                 self.attempts.extend(settlement(answered, answer));
                 let lease = (leased.token, leased.order_id, leased.attempt);
                 self.by_lease.insert(lease, answered);
             }
-            // A refund's errand is never answered so.
+            // A call about a refund has no such answer.
             _ => {}
         }
     }
 
     fn postponed(&mut self, answered: &Answered) -> &mut Vec<Postponement<'a>> {
-        if answered.leased.errand.is_payment() {
+        if answered.leased.call.is_for_attempt() {
             &mut self.attempts_later
         } else {
             &mut self.refunds_later
         }
     }
 
-    /// Tells the tables; what has nothing to say costs no round trip.
+    /// Writes to the tables. An empty part costs no round trip.
     pub(super) async fn write(
         &self,
         tx: &mut PgConnection,
-    ) -> anyhow::Result<(Vec<payments::Settled>, Vec<refunds::Settled>)> {
+    ) -> anyhow::Result<(Vec<payments::SettledAttempt>, Vec<refunds::SettledRefund>)> {
         let mut settled = (Vec::new(), Vec::new());
         if !self.attempts.is_empty() {
             let settle = payments::settle(tx, &self.attempts);
@@ -95,30 +96,30 @@ impl<'a> Sorted<'a> {
         Ok(settled)
     }
 
-    /// How many answers were definite.
+    /// The number of definite answers.
     pub(super) fn definite(&self) -> usize {
         self.attempts.len() + self.refunds.len()
     }
 
-    pub(super) fn by_lease(&self, settled: &payments::Settled) -> Option<&'a Answered> {
+    pub(super) fn by_lease(&self, settled: &payments::SettledAttempt) -> Option<&'a Answered> {
         let lease = (settled.token, settled.order_id, settled.attempt);
         self.by_lease.get(&lease).copied()
     }
 }
 
-fn settlement(answered: &Answered, answer: &Answer) -> Option<payments::Settlement> {
-    // Only an open attempt has a lease, and the update asks for the lease again.
-    let status = next(Status::Unknown, answer)?;
+fn settlement(answered: &Answered, answer: &ProviderAnswer) -> Option<payments::AttemptSettlement> {
+    // Only an open attempt has a lease, and the update checks the lease token.
+    let status = AttemptStatus::Unknown.next(answer)?;
     let (charge_id, decline_code) = match answer {
-        Answer::Captured { charge_id } => (Some(charge_id.clone()), None),
-        Answer::Declined { code } => (None, Some(code.clone())),
+        ProviderAnswer::Captured { charge_id } => (Some(charge_id.clone()), None),
+        ProviderAnswer::Declined { code } => (None, Some(code.clone())),
         _ => (None, None),
     };
-    Some(payments::Settlement {
+    Some(payments::AttemptSettlement {
         order_id: answered.leased.order_id,
         attempt: answered.leased.attempt,
         token: answered.leased.token,
-        status: status.as_str(),
+        status,
         charge_id,
         decline_code,
     })

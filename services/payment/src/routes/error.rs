@@ -11,7 +11,7 @@ use thiserror::Error as ThisError;
 use uuid::Uuid;
 
 use crate::domain::direct::InvalidCharge;
-use crate::routes::view;
+use crate::responses::about;
 
 /// How soon a client may ask again.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -121,26 +121,6 @@ impl From<&Error> for Problem {
     }
 }
 
-/// The reference stands for a payment with other content.
-pub(super) fn conflict(payment_id: Uuid) -> Problem {
-    let problem = Problem::new(
-        StatusCode::CONFLICT,
-        "payment_exists",
-        "This reference belongs to a payment with other content. Nothing was charged.",
-    );
-    about(problem, payment_id)
-}
-
-/// The provider said no, for good.
-pub(super) fn declined(payment_id: Uuid, code: &str) -> Problem {
-    let problem = Problem::new(
-        StatusCode::PAYMENT_REQUIRED,
-        "payment_declined",
-        "The provider declined. No money was taken, and none will be.",
-    );
-    about(problem, payment_id).with("decline_code", code)
-}
-
 fn in_flight(payment_id: Option<Uuid>) -> Problem {
     let problem = Problem::new(
         StatusCode::CONFLICT,
@@ -152,13 +132,6 @@ fn in_flight(payment_id: Option<Uuid>) -> Problem {
         Some(id) => about(problem, id),
         None => problem,
     }
-}
-
-/// The problem with the payment that it is about, for the client to look at.
-fn about(problem: Problem, payment_id: Uuid) -> Problem {
-    problem
-        .with("payment_id", payment_id.to_string())
-        .with("payment_url", view::url(payment_id))
 }
 
 fn is_store_away(error: &anyhow::Error) -> bool {
