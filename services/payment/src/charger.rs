@@ -32,7 +32,7 @@ pub struct Charger {
 /// without an answer cannot delay new orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// Attempts whose first try has not ended without an answer.
+    /// Attempts of which no try has ended without an answer.
     Fresh,
     /// Attempts whose outcome is unknown.
     Unknown,

@@ -27,7 +27,7 @@ pub struct Recorder {
     pub wake: outbox::Wake,
     /// Wakes the charger of refunds.
     pub refund_due: Arc<Notify>,
-    /// Wakes the callers of direct charges.
+    /// Wakes the requests that wait for a direct charge.
     pub waiting: Waiting,
 }
 
@@ -65,8 +65,10 @@ impl Record for Recorder {
     async fn record(&self, batch: &[Done<Answered>]) -> anyhow::Result<usize> {
         let delays: Vec<Duration> = batch.iter().map(|it| self.delay(it)).collect();
         let sorted = Sorted::of(batch, &delays);
-        let mut connection = database::acquire(&self.pool).await.context("beginning")?;
-        let mut tx = connection.begin().await.context("beginning")?;
+        let mut connection = database::acquire(&self.pool)
+            .await
+            .context("starting a transaction")?;
+        let mut tx = connection.begin().await.context("starting a transaction")?;
         let (settled, refunded) = sorted.write(&mut tx).await?;
         let mut follow_ups = FollowUps::default();
         for settled in &settled {

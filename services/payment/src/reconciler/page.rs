@@ -20,8 +20,8 @@ use crate::store::refunds::{self, NewRefund};
 
 /// Most differences that a report lists; all are counted.
 pub(super) const DIFFERENCES_MAX: usize = 1_000;
-/// Most captured attempts that one page looks for in the books. There are more attempts than charges on
-/// a page only if charges are missing from the books.
+/// Most captured attempts that one page looks for in the books. The range of a page has more attempts
+/// than charges only if charges are missing from the books.
 const ATTEMPTS_MAX: i64 = 5_000;
 /// The reason of the refund of an orphan charge.
 const ORPHAN: &str = "orphan";
@@ -53,8 +53,8 @@ impl Reconciler {
     ) -> anyhow::Result<usize> {
         let mut connection = database::acquire(&self.pool)
             .await
-            .context("beginning a page")?;
-        let mut tx = connection.begin().await.context("beginning a page")?;
+            .context("starting a page")?;
+        let mut tx = connection.begin().await.context("starting a page")?;
         let mut result = PageResult::default();
         let ours = Ours::read(&mut tx, charges).await?;
         for charge in charges {

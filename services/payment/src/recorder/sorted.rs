@@ -9,16 +9,17 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::charger::Answered;
-use crate::domain::{AttemptStatus, Postponement, ProviderAnswer};
-use crate::store::{payments, refunds};
+use crate::domain::{AttemptStatus, Postponement, ProviderAnswer, RefundStatus};
+use crate::store::payments::{self, AttemptSettlement, SettledAttempt};
+use crate::store::refunds::{self, RefundSettlement, SettledRefund};
 
 /// The error stored with a row whose key the provider does not know.
 const ABSENT: &str = "the provider has no entry under the key";
 
 #[derive(Default)]
 pub(super) struct Sorted<'a> {
-    attempts: Vec<payments::AttemptSettlement>,
-    refunds: Vec<refunds::RefundSettlement>,
+    attempts: Vec<AttemptSettlement>,
+    refunds: Vec<RefundSettlement>,
     attempts_later: Vec<Postponement<'a>>,
     refunds_later: Vec<Postponement<'a>>,
     /// By lease: a batch may contain a stale answer about an attempt beside the valid one.
@@ -29,45 +30,46 @@ impl<'a> Sorted<'a> {
     pub(super) fn of(batch: &'a [Done<Answered>], delays: &[Duration]) -> Self {
         let mut sorted = Self::default();
         for (answered, delay) in batch.iter().zip(delays) {
-            sorted.add(answered, *delay);
+            if answered.leased.call.is_for_attempt() {
+                sorted.add_attempt(answered, *delay);
+            } else {
+                sorted.add_refund(answered, *delay);
+            }
         }
         sorted
     }
 
-    fn add(&mut self, answered: &'a Answered, delay: Duration) {
-        let leased = &answered.leased;
-        let later = |error, absent| Postponement {
-            leased,
-            delay,
-            error,
-            absent,
-        };
-        let (postponed, is_for_attempt) = (self.postponed(answered), leased.call.is_for_attempt());
-        match &answered.answer {
-            ProviderAnswer::Unknown { reason, .. } => postponed.push(later(reason, false)),
-            ProviderAnswer::Absent => postponed.push(later(ABSENT, true)),
-            ProviderAnswer::Refunded { refund_id } => {
-                self.refunds.push(refunds::RefundSettlement {
-                    key: leased.key(),
-                    token: leased.token,
-                    refund_id: refund_id.clone(),
-                })
+    fn add_attempt(&mut self, answered: &'a Answered, delay: Duration) {
+        // Only an open attempt is leased, and the update checks the lease token.
+        match AttemptStatus::Pending.next(&answered.answer) {
+            Some(status) if status.is_open() => {
+                self.attempts_later.push(postponement(answered, delay));
             }
-            answer if is_for_attempt => {
-                self.attempts.extend(settlement(answered, answer));
+            Some(status) => {
+                self.attempts.push(attempt_settlement(answered, status));
+                let leased = &answered.leased;
                 let lease = (leased.token, leased.order_id, leased.attempt);
                 self.by_lease.insert(lease, answered);
             }
-            // A call about a refund has no such answer.
-            _ => {}
+            None => {}
         }
     }
 
-    fn postponed(&mut self, answered: &Answered) -> &mut Vec<Postponement<'a>> {
-        if answered.leased.call.is_for_attempt() {
-            &mut self.attempts_later
-        } else {
-            &mut self.refunds_later
+    fn add_refund(&mut self, answered: &'a Answered, delay: Duration) {
+        match (
+            RefundStatus::Pending.next(&answered.answer),
+            &answered.answer,
+        ) {
+            (Some(status), ProviderAnswer::Refunded { refund_id }) => {
+                self.refunds.push(RefundSettlement {
+                    key: answered.leased.key(),
+                    token: answered.leased.token,
+                    status,
+                    refund_id: refund_id.clone(),
+                });
+            }
+            (Some(_), _) => self.refunds_later.push(postponement(answered, delay)),
+            (None, _) => {}
         }
     }
 
@@ -75,7 +77,7 @@ impl<'a> Sorted<'a> {
     pub(super) async fn write(
         &self,
         tx: &mut PgConnection,
-    ) -> anyhow::Result<(Vec<payments::SettledAttempt>, Vec<refunds::SettledRefund>)> {
+    ) -> anyhow::Result<(Vec<SettledAttempt>, Vec<SettledRefund>)> {
         let mut settled = (Vec::new(), Vec::new());
         if !self.attempts.is_empty() {
             let settle = payments::settle(tx, &self.attempts);
@@ -101,26 +103,37 @@ impl<'a> Sorted<'a> {
         self.attempts.len() + self.refunds.len()
     }
 
-    pub(super) fn by_lease(&self, settled: &payments::SettledAttempt) -> Option<&'a Answered> {
+    pub(super) fn by_lease(&self, settled: &SettledAttempt) -> Option<&'a Answered> {
         let lease = (settled.token, settled.order_id, settled.attempt);
         self.by_lease.get(&lease).copied()
     }
 }
 
-fn settlement(answered: &Answered, answer: &ProviderAnswer) -> Option<payments::AttemptSettlement> {
-    // Only an open attempt has a lease, and the update checks the lease token.
-    let status = AttemptStatus::Unknown.next(answer)?;
-    let (charge_id, decline_code) = match answer {
+fn attempt_settlement(answered: &Answered, status: AttemptStatus) -> AttemptSettlement {
+    let (charge_id, decline_code) = match &answered.answer {
         ProviderAnswer::Captured { charge_id } => (Some(charge_id.clone()), None),
         ProviderAnswer::Declined { code } => (None, Some(code.clone())),
         _ => (None, None),
     };
-    Some(payments::AttemptSettlement {
+    AttemptSettlement {
         order_id: answered.leased.order_id,
         attempt: answered.leased.attempt,
         token: answered.leased.token,
         status,
         charge_id,
         decline_code,
-    })
+    }
+}
+
+fn postponement(answered: &Answered, delay: Duration) -> Postponement<'_> {
+    let error = match &answered.answer {
+        ProviderAnswer::Unknown { reason, .. } => reason,
+        _ => ABSENT,
+    };
+    Postponement {
+        leased: &answered.leased,
+        delay,
+        error,
+        absent: answered.answer == ProviderAnswer::Absent,
+    }
 }

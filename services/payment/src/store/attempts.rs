@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::domain::AttemptStatus;
 
-/// The intent to charge.
+/// A payment attempt to store before the provider is called.
 pub struct NewAttempt {
     pub order_id: Uuid,
     pub attempt: i32,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::domain::{Leased, Postponement, ProviderCall, RefundStatus};
 
-/// The intent to give a charge back.
+/// A refund to store before the provider is called.
 #[derive(Clone, Debug)]
 pub struct NewRefund {
     pub charge_id: String,
@@ -109,6 +109,7 @@ pub async fn lease_due(
 pub struct RefundSettlement {
     pub key: String,
     pub token: Uuid,
+    pub status: RefundStatus,
     pub refund_id: String,
 }
 
@@ -134,19 +135,24 @@ pub async fn settle(
     let keys: Vec<&str> = outcomes.iter().map(|outcome| &*outcome.key).collect();
     let tokens: Vec<Uuid> = outcomes.iter().map(|outcome| outcome.token).collect();
     let ids: Vec<&str> = outcomes.iter().map(|outcome| &*outcome.refund_id).collect();
+    let statuses: Vec<&str> = outcomes
+        .iter()
+        .map(|outcome| outcome.status.as_str())
+        .collect();
     sqlx::query_as!(
         SettledRefund,
         r#"update refunds
-         set status = $4, refund_id = outcome.refund_id, lease_token = null,
+         set status = outcome.status, refund_id = outcome.refund_id, lease_token = null,
              last_error = null, updated_at = now()
-         from unnest($1::text[], $2::uuid[], $3::text[]) as outcome (key, token, refund_id)
+         from unnest($1::text[], $2::uuid[], $3::text[], $4::text[])
+            as outcome (key, token, refund_id, status)
          where refunds.key = outcome.key and refunds.lease_token = outcome.token
          returning refunds.key, charge_id, outcome.refund_id as "refund_id!", order_id, attempt,
                    amount, currency, reason, correlation_id"#,
         &keys as &[&str],
         &tokens,
         &ids as &[&str],
-        RefundStatus::Refunded.as_str(),
+        &statuses as &[&str],
     )
     .fetch_all(connection)
     .await
