@@ -11,7 +11,7 @@ async fn start() -> anyhow::Result<Harness> {
     let mut options = options();
     for (name, value) in [
         ("RECONCILE_GRACE_SECONDS", "0"),
-        ("RECONCILE_UNHEARD_GRACE_SECONDS", "0"),
+        ("RECONCILE_ORPHAN_GRACE_SECONDS", "0"),
         ("RECONCILE_INTERVAL_SECONDS", "0"),
     ] {
         let setting = (name.to_owned(), value.to_owned());

@@ -61,12 +61,8 @@ pub struct Config {
     pub reconcile_grace_seconds: u64,
     /// How long the reconciler waits before it refunds an orphan charge: one under our key without an
     /// attempt. After a database restore, redelivered events may bring the attempt back.
-    #[arg(
-        long,
-        env = "RECONCILE_UNHEARD_GRACE_SECONDS",
-        default_value_t = 86_400
-    )]
-    pub reconcile_unheard_grace_seconds: u64,
+    #[arg(long, env = "RECONCILE_ORPHAN_GRACE_SECONDS", default_value_t = 86_400)]
+    pub reconcile_orphan_grace_seconds: u64,
     /// How far back a scheduled reconciliation looks.
     #[arg(long, env = "RECONCILE_LOOKBACK_SECONDS", default_value_t = 7 * 86_400)]
     pub reconcile_lookback_seconds: u64,

@@ -1,7 +1,8 @@
-//! What was ordered becomes an intent to charge, and what will not ship an intent to give back. The
-//! provider is not called here: a slow answer must hold neither a partition nor a transaction.
+//! The consumer: an order opens a payment attempt, a rejection ends it or opens a refund.
+//!
+//! The provider is not called here: a slow response must hold neither a partition nor a transaction.
 
-pub mod refusals;
+pub mod rejections;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,17 +14,17 @@ use sqlx::PgConnection;
 use tokio::sync::Notify;
 
 use crate::store::attempts::{self, NewAttempt};
-use refusals::Refusal;
+use rejections::Rejection;
 
 pub struct FollowOrders {
-    /// Wake the chargers.
+    /// These wake the chargers.
     pub due: Arc<Notify>,
     pub unknown_due: Arc<Notify>,
     pub refund_due: Arc<Notify>,
     /// Wakes the relay.
     pub wake: outbox::Wake,
-    /// Whether a batch has refused something: only then is there news for those besides `due`.
-    pub refused: AtomicBool,
+    /// Whether the batch contains a rejection. Only then the others besides `due` have work.
+    pub rejected: AtomicBool,
 }
 
 impl Handler for FollowOrders {
@@ -38,29 +39,29 @@ impl Handler for FollowOrders {
 
     async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<()> {
         let mut attempts = Vec::with_capacity(new.len());
-        let mut refusals = Vec::new();
+        let mut rejections = Vec::new();
         for delivery in new {
             match delivery.envelope.event_type {
-                EventType::FulfilmentRejected => refusals.push(refusal(delivery)?),
+                EventType::FulfilmentRejected => rejections.push(rejection(delivery)?),
                 _ => attempts.push(attempt(delivery)?),
             }
         }
-        // Before the refusals, which may be about them; what an event asks for first comes first.
+        // Before the rejections, which may concern these attempts.
         if !attempts.is_empty() {
             attempts::open(tx, &attempts)
                 .await
                 .context("storing attempts")?;
         }
-        if !refusals.is_empty() {
-            refusals::apply(tx, &refusals).await?;
-            self.refused.store(true, Ordering::Release);
+        if !rejections.is_empty() {
+            rejections::apply(tx, &rejections).await?;
+            self.rejected.store(true, Ordering::Release);
         }
         Ok(())
     }
 
     fn committed(&self) {
         self.due.notify_one();
-        if self.refused.swap(false, Ordering::AcqRel) {
+        if self.rejected.swap(false, Ordering::AcqRel) {
             self.unknown_due.notify_one();
             self.refund_due.notify_one();
             self.wake.wake();
@@ -101,12 +102,12 @@ fn attempt(delivery: &Delivery) -> anyhow::Result<NewAttempt> {
     })
 }
 
-fn refusal(delivery: &Delivery) -> anyhow::Result<Refusal> {
+fn rejection(delivery: &Delivery) -> anyhow::Result<Rejection> {
     let rejected: FulfilmentRejected = delivery
         .envelope
         .open()
         .context("reading fulfilment.rejected")?;
-    Ok(Refusal {
+    Ok(Rejection {
         order_id: rejected.order_id,
         attempt: rejected.attempt,
         reason: rejected.reason,

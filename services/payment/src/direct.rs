@@ -1,8 +1,8 @@
-//! Direct charges: the way in, and the wait for the outcome.
+//! Direct charges: the intake of a request, and the wait for its outcome.
 //!
-//! Key and attempt commit together, before the provider hears of either. From there on the payment
-//! is an attempt like any other: a charger calls, the recorder's commit completes the key, and a
-//! crash anywhere is healed by the lease. Nobody here talks to the provider.
+//! Key and attempt commit together, before the provider is called. From then on the payment is an
+//! attempt like any other: a charger calls the provider, and the recorder's commit completes the key.
+//! After a crash the lease expires and the next charger continues. This module never calls the provider.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,32 +20,33 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::domain::DirectCharge;
-use crate::outcome::DIRECT_ROUTE;
-use crate::routes::view;
+use crate::domain::direct::DIRECT_ROUTE;
+use crate::responses;
 use crate::store::direct::{self, NewPayment, Payment};
 use crate::waiting::{Wait, Waiting};
 
-/// How often a waiting caller looks for an outcome unless it is woken.
+/// How often a waiting request looks for its outcome without being woken.
 pub const POLL_DEFAULT: Duration = Duration::from_millis(500);
 
-/// Takes direct charges in.
+/// Accepts direct charges.
 #[derive(Clone)]
-pub struct Desk {
+pub struct DirectCharges {
     pub pool: PgPool,
     /// Wakes the charger.
     pub due: Arc<Notify>,
     pub waiting: Waiting,
     pub key_window_seconds: u64,
-    /// How long a caller waits for the outcome.
+    /// How long a request waits for its outcome.
     pub wait: Duration,
-    /// How often it looks for one that another replica may have recorded.
+    /// How often it looks for an outcome that another replica may have recorded.
     pub poll: Duration,
-    /// Cancelled when the service stops: what is not known by then is not waited for.
+    /// Cancelled when the service stops. Requests then stop waiting.
     pub closing: CancellationToken,
 }
 
-/// A request that was understood.
-pub struct Ask {
+/// A request that passed all checks, with its idempotency key.
+pub struct ChargeRequest {
+    /// The id of the payment if the request creates one.
     pub id: Uuid,
     pub principal: Arc<Principal>,
     pub key: Key,
@@ -54,36 +55,32 @@ pub struct Ask {
     pub content_hash: ContentHash,
 }
 
-/// What became of a request at the store.
-pub enum Opened {
-    /// Key and attempt are stored: a charger will do the rest.
+/// What the store did with a request.
+pub enum OpenResult {
+    /// Key and attempt are stored: a charger does the rest.
     New(Wait),
-    /// The reference names a payment that is settled, or has other content: this is stored as the
-    /// key's answer.
-    Answered(StoredResponse),
-    /// The key's own answer, given before.
+    /// The reference belongs to a payment that is settled or has other content. This response is
+    /// stored under the key.
+    ReferenceTaken(StoredResponse),
+    /// The response that an earlier request with this key got.
     Replayed(StoredResponse),
+    /// The key was used for another request.
     Mismatch,
-    /// The key is being worked on.
-    InFlight {
-        payment_id: Option<Uuid>,
-    },
-    /// The reference names a payment of the same content that is still open.
-    ReferenceInFlight {
-        payment_id: Uuid,
-    },
+    /// Another request holds this key.
+    InFlight { payment_id: Option<Uuid> },
+    /// The reference belongs to an open payment with the same content.
+    ReferenceInFlight { payment_id: Uuid },
     /// The key had expired and is free again.
     Freed,
 }
 
-/// What a caller who waited is told.
-pub enum Outcome {
+/// What a request knows after its wait.
+pub enum WaitResult {
     Settled(StoredResponse),
-    /// It takes longer.
-    Open(Box<Payment>),
+    StillOpen(Box<Payment>),
 }
 
-impl Ask {
+impl ChargeRequest {
     fn scope(&self) -> Scope<'_> {
         Scope {
             principal_id: &self.principal.id,
@@ -93,28 +90,28 @@ impl Ask {
     }
 }
 
-impl Desk {
-    /// Claims the key and stores the attempt in one commit, or says why not. Past the limit nothing
-    /// is known here: the key tells whoever asks again.
-    pub async fn open(&self, ask: &Ask) -> Result<Opened, database::Error> {
-        database::query_with_timeout(STORE_TIMEOUT, self.try_open(ask)).await
+impl DirectCharges {
+    /// Claims the key and stores the attempt in one commit, or says why not. After a time-out the
+    /// outcome is unknown; a retry with the same key finds it.
+    pub async fn open(&self, request: &ChargeRequest) -> Result<OpenResult, database::Error> {
+        database::query_with_timeout(STORE_TIMEOUT, self.try_open(request)).await
     }
 
-    async fn try_open(&self, ask: &Ask) -> sqlx::Result<Opened> {
-        // Before the commit, so that no outcome can slip by.
-        let wait = self.waiting.join(ask.id);
+    async fn try_open(&self, request: &ChargeRequest) -> sqlx::Result<OpenResult> {
+        // Before the commit, so that no outcome is missed.
+        let wait = self.waiting.join(request.id);
         let mut connection = database::acquire(&self.pool).await?;
         let mut tx = connection.begin().await?;
-        let opened = self.claim(&mut tx, ask, wait).await;
+        let opened = self.claim(&mut tx, request, wait).await;
         match &opened {
-            Ok(Opened::New(_)) => {
+            Ok(OpenResult::New(_)) => {
                 tx.commit().await?;
                 crash::point("direct.committed");
                 self.due.notify_one();
             }
-            Ok(Opened::Answered(_) | Opened::Freed) => tx.commit().await?,
-            // Before the answer, not when the pool comes to it: the client's next request with this
-            // key would find it held.
+            Ok(OpenResult::ReferenceTaken(_) | OpenResult::Freed) => tx.commit().await?,
+            // Roll back before the response. A later rollback by the pool would let the client's
+            // next request with this key find the key locked.
             _ => {
                 let _ = tx.rollback().await;
             }
@@ -122,31 +119,40 @@ impl Desk {
         opened
     }
 
-    async fn claim(&self, tx: &mut PgConnection, ask: &Ask, wait: Wait) -> sqlx::Result<Opened> {
-        let (scope, window) = (ask.scope(), self.key_window_seconds);
-        Ok(
-            match keys::claim(tx, scope, &ask.fingerprint, Some(ask.id), window).await? {
-                Claim::New => store(tx, ask, wait).await?,
-                Claim::Completed(answer) => Opened::Replayed(answer),
-                Claim::Mismatch => Opened::Mismatch,
-                Claim::InFlight { resource_id } => Opened::InFlight {
-                    payment_id: resource_id,
-                },
-                // Written by a version that this one cannot read: the payment says it all.
-                Claim::Unreadable { resource_id } => {
-                    Opened::Replayed(derive_answer(tx, ask, resource_id).await?)
-                }
-                Claim::Expired => {
-                    keys::forget_expired(tx, scope).await?;
-                    Opened::Freed
-                }
+    async fn claim(
+        &self,
+        tx: &mut PgConnection,
+        request: &ChargeRequest,
+        wait: Wait,
+    ) -> sqlx::Result<OpenResult> {
+        let (scope, window) = (request.scope(), self.key_window_seconds);
+        let claim = keys::claim(tx, scope, &request.fingerprint, Some(request.id), window).await?;
+        Ok(match claim {
+            Claim::New => store(tx, request, wait).await?,
+            Claim::Completed(response) => OpenResult::Replayed(response),
+            Claim::Mismatch => OpenResult::Mismatch,
+            Claim::InFlight { resource_id } => OpenResult::InFlight {
+                payment_id: resource_id,
             },
-        )
+            // A version of the service that this one cannot read stored the response. The payment
+            // has all that the response contains.
+            Claim::Unreadable { resource_id } => {
+                OpenResult::Replayed(derive_response(tx, request, resource_id).await?)
+            }
+            Claim::Expired => {
+                keys::forget_expired(tx, scope).await?;
+                OpenResult::Freed
+            }
+        })
     }
 
-    /// Waits for the outcome, holding neither a connection nor a transaction. An error is one of the
-    /// last look: while there is time, the store may come back.
-    pub async fn outcome(&self, ask: &Ask, wait: Wait) -> Result<Outcome, database::Error> {
+    /// Waits for the outcome, holding neither a connection nor a transaction. Only the last look
+    /// returns an error: until then the store may become reachable again.
+    pub async fn wait_for_outcome(
+        &self,
+        request: &ChargeRequest,
+        wait: Wait,
+    ) -> Result<WaitResult, database::Error> {
         let deadline = Instant::now() + self.wait;
         loop {
             let next_look = deadline.min(Instant::now() + self.poll);
@@ -156,74 +162,78 @@ impl Desk {
                 () = self.closing.cancelled() => {}
             }
             let is_last = Instant::now() >= deadline || self.closing.is_cancelled();
-            match database::query_with_timeout(STORE_TIMEOUT, self.look(ask)).await {
-                Ok(Outcome::Settled(answer)) => return Ok(Outcome::Settled(answer)),
+            match database::query_with_timeout(STORE_TIMEOUT, self.look(request)).await {
+                Ok(WaitResult::Settled(response)) => return Ok(WaitResult::Settled(response)),
                 seen if is_last => return seen,
                 _ => {}
             }
         }
     }
 
-    /// The payment first: it is settled in the commit that completes the key.
-    async fn look(&self, ask: &Ask) -> sqlx::Result<Outcome> {
+    /// Reads the payment first: the commit that settles it also completes the key.
+    async fn look(&self, request: &ChargeRequest) -> sqlx::Result<WaitResult> {
         let mut connection = database::acquire(&self.pool).await?;
-        let payment = direct::find(&mut connection, &ask.principal.id, ask.id).await?;
+        let payment = direct::find(&mut connection, &request.principal.id, request.id).await?;
         let payment = payment.ok_or(sqlx::Error::RowNotFound)?;
-        if payment.is_open() {
-            return Ok(Outcome::Open(Box::new(payment)));
+        if payment.status.is_open() {
+            return Ok(WaitResult::StillOpen(Box::new(payment)));
         }
-        let found = keys::find(&mut connection, ask.scope(), &ask.fingerprint).await?;
-        Ok(Outcome::Settled(match found {
-            Some(Claim::Completed(answer)) => answer,
-            _ => view::of_payment(&payment),
+        let found = keys::find(&mut connection, request.scope(), &request.fingerprint).await?;
+        Ok(WaitResult::Settled(match found {
+            Some(Claim::Completed(response)) => response,
+            _ => responses::to_payment(&payment),
         }))
     }
 }
 
-/// The attempt beside the claim; or, if its reference is taken, what the first payment has to say.
-async fn store(tx: &mut PgConnection, ask: &Ask, wait: Wait) -> sqlx::Result<Opened> {
+/// Stores the attempt beside the claim. If the reference is taken, responds with the first payment.
+async fn store(
+    tx: &mut PgConnection,
+    request: &ChargeRequest,
+    wait: Wait,
+) -> sqlx::Result<OpenResult> {
     let context = Context::current();
     let payment = NewPayment {
-        id: ask.id,
-        principal_id: &ask.principal.id,
-        key: &ask.key,
-        charge: &ask.charge,
-        content_hash: &ask.content_hash,
+        id: request.id,
+        principal_id: &request.principal.id,
+        key: &request.key,
+        charge: &request.charge,
+        content_hash: &request.content_hash,
         correlation_id: &context.correlation_id,
         traceparent: context.traceparent.as_deref(),
     };
     if direct::open(tx, &payment).await? {
-        return Ok(Opened::New(wait));
+        return Ok(OpenResult::New(wait));
     }
-    let first = find_first(tx, ask).await?;
-    let is_same = first.content_hash == ask.content_hash.as_bytes();
-    if is_same && first.is_open() {
+    let first = find_first(tx, request).await?;
+    let is_same = first.content_hash == request.content_hash.as_bytes();
+    if is_same && first.status.is_open() {
         let payment_id = first.id;
-        return Ok(Opened::ReferenceInFlight { payment_id });
+        return Ok(OpenResult::ReferenceInFlight { payment_id });
     }
-    let answer = view::of_taken_reference(&first, &ask.content_hash);
-    keys::complete(tx, ask.scope(), &answer).await?;
-    Ok(Opened::Answered(answer))
+    let response = responses::to_taken_reference(&first, &request.content_hash);
+    keys::complete(tx, request.scope(), &response).await?;
+    Ok(OpenResult::ReferenceTaken(response))
 }
 
 /// The payment that has the reference.
-async fn find_first(tx: &mut PgConnection, ask: &Ask) -> sqlx::Result<Payment> {
-    let reference = ask.charge.reference.as_deref().unwrap_or_default();
-    let first = direct::find_by_reference(tx, &ask.principal.id, reference).await?;
+async fn find_first(tx: &mut PgConnection, request: &ChargeRequest) -> sqlx::Result<Payment> {
+    let reference = request.charge.reference.as_deref().unwrap_or_default();
+    let first = direct::find_by_reference(tx, &request.principal.id, reference).await?;
     first.ok_or(sqlx::Error::RowNotFound)
 }
 
-/// The key made a payment, or met its reference taken; the table still says which.
-async fn derive_answer(
+/// Builds the response from the table: the key created a payment, or found its reference taken.
+async fn derive_response(
     tx: &mut PgConnection,
-    ask: &Ask,
+    request: &ChargeRequest,
     resource_id: Option<Uuid>,
 ) -> sqlx::Result<StoredResponse> {
     if let Some(id) = resource_id
-        && let Some(made) = direct::find(tx, &ask.principal.id, id).await?
+        && let Some(created) = direct::find(tx, &request.principal.id, id).await?
     {
-        return Ok(view::of_payment(&made));
+        return Ok(responses::to_payment(&created));
     }
-    let first = find_first(tx, ask).await?;
-    Ok(view::of_taken_reference(&first, &ask.content_hash))
+    let first = find_first(tx, request).await?;
+    Ok(responses::to_taken_reference(&first, &request.content_hash))
 }

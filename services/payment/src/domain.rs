@@ -1,14 +1,18 @@
-//! What a payment attempt is and may become: pure, no IO.
+//! What payment attempts and refunds are and may become: pure, no IO.
 
-pub mod answer;
+pub mod attempt_status;
 pub mod books;
 pub mod direct;
-pub mod errand;
-pub mod refusal;
-pub mod status;
+pub mod lease;
+pub mod provider_answer;
+pub mod provider_call;
+pub mod provider_key;
+pub mod refund_status;
+pub mod rejection;
 
-pub use answer::Answer;
+pub use attempt_status::AttemptStatus;
 pub use direct::DirectCharge;
-pub use errand::{Errand, charge_key, orphan_refund_key, refund_key};
-pub use refusal::{Consequence, refuse};
-pub use status::{Status, next};
+pub use lease::{Leased, Postponement};
+pub use provider_answer::ProviderAnswer;
+pub use provider_call::ProviderCall;
+pub use refund_status::RefundStatus;

@@ -4,19 +4,19 @@ use service_kit::{Reading, database};
 use sqlx::PgPool;
 use telemetry::metric;
 
-use crate::domain::Status;
-use crate::store::open;
+use crate::domain::AttemptStatus;
+use crate::store::open_work;
 
-/// For [`service_kit::Gauges::read`]. Every replica tells the same: they share the tables.
+/// For [`service_kit::Gauges::read`]. All replicas report the same values: they share the tables.
 pub fn gauge(pool: &PgPool) -> impl Fn() -> Reading + Send + Sync + 'static {
     let pool = pool.clone();
     move || {
         let pool = pool.clone();
         Box::pin(async move {
-            let open = open::count(&mut *database::acquire(&pool).await?).await?;
+            let open = open_work::count(&mut *database::acquire(&pool).await?).await?;
             let attempts = [
-                (Status::Pending, open.pending),
-                (Status::Unknown, open.unknown),
+                (AttemptStatus::Pending, open.pending),
+                (AttemptStatus::Unknown, open.unknown),
             ];
             for (status, attempts) in attempts {
                 let status = status.as_str();

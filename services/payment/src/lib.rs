@@ -1,15 +1,16 @@
-//! The payment service: one intent for each attempt, one charge for each intent.
+//! The payment service: stores each payment attempt, and charges it once.
 
 pub mod charger;
 pub mod config;
 pub mod consumer;
 pub mod direct;
 pub mod domain;
+pub mod follow_ups;
 pub mod gauge;
-pub mod outcome;
 pub mod psp;
 pub mod reconciler;
 pub mod recorder;
+pub mod responses;
 pub mod routes;
 pub mod startup;
 pub mod store;

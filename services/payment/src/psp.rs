@@ -1,6 +1,6 @@
 //! Calls to the payment provider.
 
-mod books;
+mod ledger;
 
 use std::time::Duration;
 
@@ -10,11 +10,10 @@ use serde_json::json;
 use service_kit::retry_after;
 use telemetry::http::{CORRELATION_ID, TRACEPARENT};
 
-use crate::domain::answer::{self, Reply};
-use crate::domain::{Answer, Errand};
-use crate::store::lease::Leased;
+use crate::domain::provider_answer::{self, Response};
+use crate::domain::{Leased, ProviderAnswer, ProviderCall};
 
-pub use books::Page;
+pub use ledger::Page;
 
 /// Most idle connections kept open to the provider.
 const IDLE_CONNECTIONS_MAX: usize = 256;
@@ -34,7 +33,7 @@ impl Client {
         let http = reqwest::Client::builder()
             .timeout(timeout)
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            // A provider does not move; following a redirect could send money elsewhere.
+            // A redirect could send a charge to another host.
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .context("building the HTTP client")?;
@@ -48,28 +47,29 @@ impl Client {
         })
     }
 
-    /// Runs the errand. Never fails: what is not an answer is [`Answer::Unknown`].
-    pub async fn run(&self, leased: &Leased, traceparent: Option<&str>) -> Answer {
+    /// Makes the call of a leased row. Never fails: without a response the answer is
+    /// [`ProviderAnswer::Unknown`].
+    pub async fn call(&self, leased: &Leased, traceparent: Option<&str>) -> ProviderAnswer {
         let call = Call {
             client: self,
             leased,
             traceparent,
         };
-        let answer = match &leased.errand {
-            Errand::Charge { payment_method } => call.charge(payment_method).await,
-            Errand::LookUp => call.look_up().await,
-            Errand::Cancel => call.cancel().await,
-            Errand::Refund { charge_id, key } => call.refund(charge_id, key).await,
-            Errand::LookUpRefund { key } => call.look_up_refund(key).await,
+        let answer = match &leased.call {
+            ProviderCall::Charge { payment_method } => call.charge(payment_method).await,
+            ProviderCall::LookUpCharge => call.look_up_charge().await,
+            ProviderCall::CancelKey => call.cancel_key().await,
+            ProviderCall::Refund { charge_id, key } => call.refund(charge_id, key).await,
+            ProviderCall::LookUpRefund { key } => call.look_up_refund(key).await,
         };
-        answer.unwrap_or_else(|error| Answer::Unknown {
+        answer.unwrap_or_else(|error| ProviderAnswer::Unknown {
             reason: describe(&error),
             retry_after: None,
         })
     }
 }
 
-/// One errand, and on whose behalf it is run.
+/// One call, with the row that it is made for.
 struct Call<'a> {
     client: &'a Client,
     leased: &'a Leased,
@@ -77,47 +77,51 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    async fn charge(&self, payment_method: &str) -> reqwest::Result<Answer> {
+    async fn charge(&self, payment_method: &str) -> reqwest::Result<ProviderAnswer> {
         let request = self.post(&self.client.charges_url).json(&json!({
-            // The order, so that charges can be found without a key.
+            // The order, so that a charge can be found without its key.
             "reference": self.leased.order_id,
             "amount": self.leased.amount,
             "currency": self.leased.currency,
             "payment_method": payment_method,
         }));
-        let reply = send(request.header("idempotency-key", self.leased.key())).await?;
-        Ok(answer::of_charge(&reply))
+        let response = send(request.header("idempotency-key", self.leased.key())).await?;
+        Ok(provider_answer::read_charge(&response))
     }
 
-    async fn cancel(&self) -> reqwest::Result<Answer> {
+    async fn cancel_key(&self) -> reqwest::Result<ProviderAnswer> {
         let request = self.post(&self.client.cancellations_url).json(&json!({
             "key": self.leased.key(),
             "reference": self.leased.order_id,
         }));
-        Ok(answer::of_cancellation(&send(request).await?))
+        Ok(provider_answer::read_cancellation(&send(request).await?))
     }
 
-    async fn refund(&self, charge_id: &str, key: &str) -> reqwest::Result<Answer> {
+    async fn refund(&self, charge_id: &str, key: &str) -> reqwest::Result<ProviderAnswer> {
         let request = self.post(&self.client.refunds_url).json(&json!({
             "charge_id": charge_id,
             "amount": self.leased.amount,
             "reference": self.leased.order_id,
         }));
-        let reply = send(request.header("idempotency-key", key)).await?;
-        Ok(answer::of_refund(&reply))
+        let response = send(request.header("idempotency-key", key)).await?;
+        Ok(provider_answer::read_refund(&response))
     }
 
-    async fn look_up(&self) -> reqwest::Result<Answer> {
+    async fn look_up_charge(&self) -> reqwest::Result<ProviderAnswer> {
         let (key, reference) = (self.leased.key(), self.leased.order_id.to_string());
         let by_key = self.get(&self.client.charges_url, "key", &key);
         let by_reference = self.get(&self.client.charges_url, "reference", &reference);
         let (by_key, by_reference) = (send(by_key).await?, send(by_reference).await?);
-        Ok(answer::of_charge_lookup(&key, &by_key, &by_reference))
+        Ok(provider_answer::read_charge_lookup(
+            &key,
+            &by_key,
+            &by_reference,
+        ))
     }
 
-    async fn look_up_refund(&self, key: &str) -> reqwest::Result<Answer> {
+    async fn look_up_refund(&self, key: &str) -> reqwest::Result<ProviderAnswer> {
         let by_key = send(self.get(&self.client.refunds_url, "key", key)).await?;
-        Ok(answer::of_refund_lookup(key, &by_key))
+        Ok(provider_answer::read_refund_lookup(key, &by_key))
     }
 
     fn post(&self, url: &Url) -> RequestBuilder {
@@ -137,12 +141,12 @@ impl Call<'_> {
     }
 }
 
-async fn send(request: RequestBuilder) -> reqwest::Result<Reply> {
-    let response = request.send().await?;
-    Ok(Reply {
-        retry_after: retry_after::parse(response.headers()),
-        status: response.status().as_u16(),
-        body: response.bytes().await?.to_vec(),
+async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
+    let raw = request.send().await?;
+    Ok(Response {
+        retry_after: retry_after::parse(raw.headers()),
+        status: raw.status().as_u16(),
+        body: raw.bytes().await?.to_vec(),
     })
 }
 

@@ -1,8 +1,8 @@
-//! The reconciler: holds the provider's books against our tables, both ways, page by page.
+//! The reconciler: compares the provider's books with our tables, both ways, page by page.
 //!
-//! It settles what the provider never told us, gives back what no attempt owns, and reports the rest.
-//! Whatever it does for a page is one commit with the page's part of the report; it may die anywhere,
-//! and the next sweep finds done what was done.
+//! It settles unknown outcomes, refunds orphan charges and reports all other differences. The work of a
+//! page and its part of the report are one commit. The process may die at any point: every step is
+//! idempotent, and the next sweep continues.
 
 mod page;
 
@@ -28,7 +28,7 @@ use page::Range;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Charges compared in one transaction.
 const PAGE_ROWS: u32 = 500;
-/// Bits of a version 7 UUID behind its milliseconds.
+/// The bits of a version 7 UUID after its milliseconds.
 const UUID_V7_TIME_SHIFT: u32 = 80;
 
 #[derive(Clone)]
@@ -37,10 +37,10 @@ pub struct Reconciler {
     pub psp: psp::Client,
     /// Pause between two sweeps; zero: only on demand.
     pub interval: Duration,
-    /// What is younger is left to those who are at it.
+    /// Charges more recent than this are skipped: a charger may still be working on them.
     pub grace: Duration,
-    /// How long a charge under a key of ours waits for its attempt before it goes back.
-    pub unheard_grace: Duration,
+    /// How long a charge under our key waits for its attempt before it is refunded.
+    pub orphan_grace: Duration,
     /// How far back a scheduled sweep looks.
     pub lookback: Duration,
     pub wake: outbox::Wake,
@@ -48,11 +48,11 @@ pub struct Reconciler {
     pub waiting: Waiting,
 }
 
-/// How a sweep came about.
+/// What started a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     Schedule,
-    /// `all`: the whole of the books, however old.
+    /// `all`: all charges, regardless of age.
     Operator {
         all: bool,
     },
@@ -60,7 +60,7 @@ pub enum Trigger {
 
 #[derive(Debug, Error)]
 pub enum Error {
-    #[error("another sweep is under way")]
+    #[error("another sweep is running")]
     Busy,
     #[error(transparent)]
     Failed(#[from] anyhow::Error),
@@ -79,29 +79,34 @@ impl Reconciler {
             }
             let swept = tokio::select! {
                 swept = self.sweep(Trigger::Schedule) => swept,
-                // Given up half-way: the next sweep does it again.
+                // An interrupted sweep is repeated by the next one.
                 () = shutdown.cancelled() => return Ok(()),
             };
             match swept {
                 Ok(report) if report.differing > 0 => tracing::warn!(
                     report = report.id,
                     differing = report.differing,
-                    "the provider's books differ from ours"
+                    "provider's books differ from our tables"
                 ),
-                Ok(report) => tracing::debug!(report = report.id, "the books agree"),
-                Err(Error::Busy) => tracing::info!("another sweep is under way"),
+                Ok(report) => {
+                    tracing::debug!(report = report.id, "provider's books agree with our tables")
+                }
+                Err(Error::Busy) => tracing::info!("sweep skipped, another one is running"),
                 Err(Error::Failed(error)) => {
-                    tracing::warn!(error = format!("{error:#}"), "reconciling failed");
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        "sweep failed, the next one repeats it"
+                    );
                 }
             }
         }
     }
 
-    /// One sweep over the books. At most one runs at a time, over all replicas.
+    /// One sweep over the books. At most one runs at a time across all replicas.
     pub async fn sweep(&self, trigger: Trigger) -> Result<Report, Error> {
         let lock = async {
             let mut guard = self.pool.acquire().await?;
-            // Its session holds the lock: closed, not returned, and so free whatever happens here.
+            // The session holds the lock. Closing it frees the lock, whatever happens here.
             guard.close_on_drop();
             let is_free = reconciliations::try_lock(&mut guard).await?;
             anyhow::Ok(is_free.then_some(guard))
@@ -128,7 +133,7 @@ impl Reconciler {
         };
         let id = database::query_with_timeout(STORE_TIMEOUT, begin)
             .await
-            .context("beginning a report")?;
+            .context("starting a report")?;
         self.walk(guard, id, trigger.start(self.lookback)).await?;
         let finish = async {
             let mut connection = database::acquire(&self.pool).await?;
@@ -152,10 +157,10 @@ impl Reconciler {
             let compare = self.compare(report, range, &page.data, room);
             room = database::with_timeout(PAGE_TIMEOUT, compare).await?;
             crash::point("reconcile.page_committed");
-            // A sign of life: the session of a sweep that is paused ends, and with it the lock.
+            // Keeps the session alive. The session of a paused sweep ends, and its lock with it.
             database::query_with_timeout(STORE_TIMEOUT, guard.ping())
                 .await
-                .context("another may be sweeping by now")?;
+                .context("the lock is lost, another sweep may be running")?;
             match page.next {
                 Some(next) => after = next,
                 None => return Ok(()),
@@ -172,7 +177,7 @@ impl Trigger {
         }
     }
 
-    /// The id to start behind. Charges have ids that begin with their time.
+    /// The sweep starts after this id. The ids of charges start with their time.
     fn start(self, lookback: Duration) -> Uuid {
         if self == (Self::Operator { all: true }) {
             return Uuid::nil();

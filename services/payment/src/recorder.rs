@@ -1,4 +1,4 @@
-//! The recorder: answers of the provider become results and events, many in one commit.
+//! The recorder: stores the provider's answers and their follow-ups, many in one commit.
 
 mod sorted;
 
@@ -6,22 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use service_kit::{Backoff, crash, database, min_interval};
+use leases::{Done, Record, WhenUnreachable};
+use service_kit::{Backoff, crash, database};
 use sqlx::{Connection as _, PgPool};
 use tokio::sync::{Notify, mpsc};
 
 use crate::charger::Answered;
-use crate::domain::Answer;
-use crate::outcome::Aftermath;
+use crate::domain::ProviderAnswer;
+use crate::follow_ups::FollowUps;
 use crate::waiting::Waiting;
 use sorted::Sorted;
 
-/// Most answers recorded by one commit.
-const BATCH_MAX: usize = 200;
-/// Longest time one commit may take, whatever became of the database.
+/// Longest time that one commit may take.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Least time from one commit to the next: under load more answers share one.
-const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 pub struct Recorder {
     pub pool: PgPool,
@@ -30,69 +27,62 @@ pub struct Recorder {
     pub wake: outbox::Wake,
     /// Wakes the charger of refunds.
     pub refund_due: Arc<Notify>,
-    /// Callers of direct charges.
+    /// Wakes the requests that wait for a direct charge.
     pub waiting: Waiting,
-    pub answers: mpsc::Receiver<Answered>,
 }
 
 impl Recorder {
-    /// Runs until the charger has ended and the last call that is out has been answered, so that
-    /// nothing needs to be asked for again after a shutdown.
-    pub async fn run(mut self) -> anyhow::Result<()> {
-        let mut batch = Vec::with_capacity(BATCH_MAX);
-        let mut batches = min_interval(MIN_INTERVAL);
-        while self.answers.recv_many(&mut batch, BATCH_MAX).await > 0 {
-            self.record_what_can_be(&batch).await;
-            batch.clear();
-            batches.tick().await;
-        }
-        Ok(())
+    /// Records answers until the chargers have stopped. Answers are discarded while the store is
+    /// unreachable: their leases expire, the same keys are sent again, and the provider repeats its
+    /// answers.
+    pub async fn run(self, answers: mpsc::Receiver<Done<Answered>>) -> anyhow::Result<()> {
+        leases::Recorder::new(self, WhenUnreachable::Discard, RECORD_TIMEOUT, answers)
+            .run()
+            .await
     }
 
-    /// Answers that cannot be recorded are not kept: their leases run out, the same keys are sent
-    /// again, and the provider repeats itself. One that never can must not take the others along,
-    /// so they are recorded one by one, unless it is the database that is away.
-    async fn record_what_can_be(&self, batch: &[Answered]) {
-        let recorded = database::with_timeout(RECORD_TIMEOUT, self.record(batch)).await;
-        let Err(error) = recorded else {
-            return;
-        };
-        let transient = error.chain().any(database::is_transient_cause);
-        if transient || batch.len() == 1 {
-            let (error, answers) = (format!("{error:#}"), batch.len());
-            tracing::error!(error, answers, "answers could not be recorded");
-            return;
-        }
-        for answered in batch {
-            let single = self.record(std::slice::from_ref(answered));
-            if let Err(error) = database::with_timeout(RECORD_TIMEOUT, single).await {
-                let (error, order_id) = (format!("{error:#}"), answered.leased.order_id);
-                tracing::error!(error, %order_id, "an answer could not be recorded");
-            }
+    /// How long to wait before the next call after an answer that settled nothing.
+    fn delay(&self, answered: &Answered) -> Duration {
+        let tries = u32::try_from(answered.leased.tries).unwrap_or(1);
+        match &answered.answer {
+            // The key may be sent again at once.
+            ProviderAnswer::Absent => Duration::ZERO,
+            // The provider named a time; the backoff spreads the calls after it.
+            ProviderAnswer::Unknown {
+                retry_after: Some(asked),
+                ..
+            } => *asked + self.backoff.delay(tries),
+            _ => self.backoff.delay(tries),
         }
     }
+}
 
-    /// One step: records the answers in one transaction. Returns how many attempts and refunds it
+impl Record for Recorder {
+    type Result = Answered;
+
+    /// Records the answers in one transaction. Returns the number of attempts and refunds that it
     /// settled.
-    pub async fn record(&self, batch: &[Answered]) -> anyhow::Result<usize> {
+    async fn record(&self, batch: &[Done<Answered>]) -> anyhow::Result<usize> {
         let delays: Vec<Duration> = batch.iter().map(|it| self.delay(it)).collect();
         let sorted = Sorted::of(batch, &delays);
-        let mut connection = database::acquire(&self.pool).await.context("beginning")?;
-        let mut tx = connection.begin().await.context("beginning")?;
+        let mut connection = database::acquire(&self.pool)
+            .await
+            .context("starting a transaction")?;
+        let mut tx = connection.begin().await.context("starting a transaction")?;
         let (settled, refunded) = sorted.write(&mut tx).await?;
-        let mut aftermath = Aftermath::default();
+        let mut follow_ups = FollowUps::default();
         for settled in &settled {
             if let Some(it) = sorted.by_lease(settled) {
-                aftermath.add_settled(settled, &it.answer, it.span.traceparent())?;
+                follow_ups.add_settled(settled, &it.answer, it.span.traceparent())?;
             }
         }
         let (charges, refunds) = (settled.len(), refunded.len());
         for refunded in refunded {
             let key = &refunded.key;
             let it = batch.iter().find(|it| it.leased.key() == *key);
-            aftermath.add_refunded(refunded, it.and_then(|it| it.span.traceparent()))?;
+            follow_ups.add_refunded(refunded, it.and_then(|it| it.span.traceparent()))?;
         }
-        let opened = aftermath.write(&mut tx).await?;
+        let opened = follow_ups.write(&mut tx).await?;
         tx.commit().await.context("committing")?;
         if refunds > 0 {
             crash::point("refund.recorded");
@@ -102,26 +92,15 @@ impl Recorder {
         if opened > 0 {
             self.refund_due.notify_one();
         }
-        aftermath.direct().for_each(|id| self.waiting.settled(id));
-        let refused = sorted.definite() - charges - refunds;
-        if refused > 0 {
-            tracing::info!(refused, "answers came after their lease had run out");
+        follow_ups.direct().for_each(|id| self.waiting.settled(id));
+        let stale = sorted.definite() - charges - refunds;
+        if stale > 0 {
+            tracing::info!(stale, "stale answers discarded");
         }
         Ok(charges + refunds)
     }
 
-    /// How long to leave the provider alone after an answer that settled nothing.
-    fn delay(&self, answered: &Answered) -> Duration {
-        let tries = u32::try_from(answered.leased.tries).unwrap_or(1);
-        match &answered.answer {
-            // Its key may be sent again at once.
-            Answer::Absent => Duration::ZERO,
-            // The provider knows best when it wants to be asked again.
-            Answer::Unknown {
-                retry_after: Some(asked),
-                ..
-            } => *asked + self.backoff.delay(tries),
-            _ => self.backoff.delay(tries),
-        }
+    fn describe(&self, answered: &Answered) -> String {
+        format!("{}, {}", answered.leased.key(), answered.answer.name())
     }
 }

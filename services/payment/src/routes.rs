@@ -1,4 +1,4 @@
-//! The table of routes, and what they share.
+//! The table of routes, and the state that they share.
 
 mod create_payment;
 mod error;
@@ -10,14 +10,13 @@ mod list_reports;
 mod openapi;
 mod openapi_errors;
 mod reconcile;
-pub mod view;
 
 use api_keys::Authenticator;
 use axum::Router;
 use axum::routing::{get, post};
 use sqlx::PgPool;
 
-use crate::direct::Desk;
+use crate::direct::DirectCharges;
 use crate::reconciler::Reconciler;
 
 pub use error::Error;
@@ -27,7 +26,7 @@ pub struct Services {
     pub pool: PgPool,
     pub reconciler: Reconciler,
     pub authenticator: Authenticator,
-    pub desk: Desk,
+    pub direct_charges: DirectCharges,
 }
 
 #[rustfmt::skip]

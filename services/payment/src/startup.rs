@@ -7,16 +7,17 @@ use std::time::Duration;
 use anyhow::Context as _;
 use api_keys::Authenticator;
 use application::Builder;
+use leases::{Done, Worker};
 use outbox::Wake;
 use service_kit::{Backoff, migration};
 use sqlx::{Connection as _, PgPool};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::charger::{Answered, Charger, Work};
+use crate::charger::{self, Answered, Charger, Queue};
 use crate::config::{Config, Migration};
 use crate::consumer::FollowOrders;
-use crate::direct::{self, Desk};
+use crate::direct::{self, DirectCharges};
 use crate::reconciler::Reconciler;
 use crate::recorder::Recorder;
 use crate::routes::Services;
@@ -32,7 +33,7 @@ impl Application {
         let pool = builder.pool().clone();
         let shared = Shared::new(&config, pool.clone())?;
         let (sender, answers) = mpsc::channel(config.psp_in_flight_max);
-        let recorder = shared.recorder(&config, answers);
+        let recorder = shared.recorder(&config);
         let reconciler = shared.reconciler(&config);
         let mut builder = builder
             .outbox(shared.wake.clone())?
@@ -42,9 +43,9 @@ impl Application {
             .routes(routes::table(shared.services(&config, reconciler.clone())))
             .worker("reconciler", |shutdown| reconciler.run(shutdown))
             // Ends after the chargers, which own the other end of the channel.
-            .worker("recorder", |_| recorder.run());
-        for work in Work::ALL {
-            let charger = shared.charger(&config, work, &sender);
+            .worker("recorder", |_| recorder.run(answers));
+        for queue in Queue::ALL {
+            let charger = shared.charger(&config, queue, &sender);
             builder = builder.worker("charger", |shutdown| charger.run(shutdown));
         }
         let closing = shared.closing;
@@ -110,26 +111,33 @@ impl Shared {
         })
     }
 
-    fn charger(&self, config: &Config, work: Work, answers: &mpsc::Sender<Answered>) -> Charger {
-        let due = match work {
-            Work::Fresh => &self.due,
-            Work::Unknown => &self.unknown_due,
-            Work::Refunds => &self.refund_due,
+    fn charger(
+        &self,
+        config: &Config,
+        queue: Queue,
+        answers: &mpsc::Sender<Done<Answered>>,
+    ) -> Worker<Charger> {
+        let due = match queue {
+            Queue::Fresh => &self.due,
+            Queue::Unknown => &self.unknown_due,
+            Queue::Refunds => &self.refund_due,
         };
-        Charger {
-            work,
+        let charger = Charger {
+            queue,
             pool: self.pool.clone(),
             psp: self.psp.clone(),
-            lease: config.lease(),
             resend_max: config.resend_max(),
+        };
+        let settings = leases::Settings {
+            lease: config.lease(),
             poll: Duration::from_millis(config.charger_poll_ms),
             in_flight_max: config.psp_in_flight_max,
-            due: due.clone(),
-            answers: answers.clone(),
-        }
+            batch_max: charger::LEASE_BATCH_MAX,
+        };
+        Worker::new(charger, settings, due.clone(), answers.clone())
     }
 
-    fn recorder(&self, config: &Config, answers: mpsc::Receiver<Answered>) -> Recorder {
+    fn recorder(&self, config: &Config) -> Recorder {
         Recorder {
             pool: self.pool.clone(),
             backoff: Backoff {
@@ -139,7 +147,6 @@ impl Shared {
             wake: self.wake.clone(),
             refund_due: self.refund_due.clone(),
             waiting: self.waiting.clone(),
-            answers,
         }
     }
 
@@ -149,7 +156,7 @@ impl Shared {
             psp: self.psp.clone(),
             interval: Duration::from_secs(config.reconcile_interval_seconds),
             grace: Duration::from_secs(config.reconcile_grace_seconds),
-            unheard_grace: Duration::from_secs(config.reconcile_unheard_grace_seconds),
+            orphan_grace: Duration::from_secs(config.reconcile_orphan_grace_seconds),
             lookback: Duration::from_secs(config.reconcile_lookback_seconds),
             wake: self.wake.clone(),
             refund_due: self.refund_due.clone(),
@@ -163,7 +170,7 @@ impl Shared {
             unknown_due: self.unknown_due.clone(),
             refund_due: self.refund_due.clone(),
             wake: self.wake.clone(),
-            refused: AtomicBool::new(false),
+            rejected: AtomicBool::new(false),
         }
     }
 
@@ -172,7 +179,7 @@ impl Shared {
             pool: self.pool.clone(),
             reconciler,
             authenticator: Authenticator::new(self.pool.clone()),
-            desk: Desk {
+            direct_charges: DirectCharges {
                 pool: self.pool.clone(),
                 due: self.due.clone(),
                 waiting: self.waiting.clone(),

@@ -2,9 +2,9 @@
 
 pub mod attempts;
 pub mod direct;
-pub mod lease;
-pub mod open;
+pub mod open_work;
 pub mod operator;
 pub mod payments;
 pub mod reconciliations;
 pub mod refunds;
+mod status;

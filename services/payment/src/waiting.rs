@@ -1,7 +1,7 @@
-//! Callers who wait for the outcome of their direct charge, in this process.
+//! Requests of this process that wait for the outcome of their direct charge.
 //!
-//! A hint that saves them from asking the database again and again; the database stays the authority,
-//! and tells them also what another replica settled.
+//! This is a hint that saves queries. The database stays the authority, and also has what another
+//! replica settled.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+/// All waiting requests, by payment.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting(Arc<Mutex<HashMap<Uuid, Arc<Notify>>>>);
 
-/// A place in the line, given up on drop.
+/// One waiting request. Dropping it ends the wait.
 pub struct Wait {
     waiting: Waiting,
     payment_id: Uuid,
@@ -30,6 +31,7 @@ impl Waiting {
         }
     }
 
+    /// Wakes the request that waits for this payment, if it waits here.
     pub fn settled(&self, payment_id: Uuid) {
         if let Some(settled) = self.all().get(&payment_id) {
             settled.notify_one();
@@ -42,7 +44,7 @@ impl Waiting {
 }
 
 impl Wait {
-    /// Returns when the payment was settled by this process, also if that was before the call.
+    /// Returns when this process has settled the payment, even if it did so before the call.
     pub async fn settled(&self) {
         self.settled.notified().await;
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use application::Builder;
+use leases::{Done, Worker};
 use service_kit::{Backoff, migration};
 use sqlx::Connection as _;
 use tokio::sync::{Notify, mpsc};
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Config, Migration};
 use crate::consumer::LogReceipts;
 use crate::recorder::Recorder;
-use crate::sender::Sender;
+use crate::sender::{Sender, Tried};
 use crate::{routes, smtp};
 
 pub struct Application(application::Application);
@@ -26,31 +27,33 @@ impl Application {
         let builder = Builder::new("receipt", config.application)?;
         let pool = builder.pool().clone();
         let due = Arc::new(Notify::new());
-        let (outcomes, receiver) = mpsc::channel(config.smtp.smtp_connections_max);
+        let connections_max = config.smtp.smtp_connections_max;
+        let (results, tried) = mpsc::channel(connections_max);
         let sender = Sender {
             pool: pool.clone(),
-            smtp: Arc::new(smtp::Client::new(&config.smtp, &from)?),
+            smtp: smtp::Client::new(&config.smtp, &from)?,
             from,
-            lease,
-            poll: Duration::from_millis(config.sender_poll_ms),
-            connections_max: config.smtp.smtp_connections_max,
-            due: due.clone(),
-            outcomes,
         };
+        let settings = leases::Settings {
+            lease: config.lease(),
+            poll: Duration::from_millis(config.sender_poll_ms),
+            in_flight_max: connections_max,
+            batch_max: connections_max,
+        };
+        let sender = Worker::new(sender, settings, due.clone(), results);
         let recorder = Recorder {
             pool: pool.clone(),
             backoff: Backoff {
                 base: Duration::from_millis(config.retry_base_ms),
                 max: Duration::from_millis(config.retry_max_ms),
             },
-            outcomes: receiver,
         };
         let builder = builder
             .consumer(LogReceipts { recipients, due })?
             .routes(routes::table(pool))
             .worker("sender", |shutdown| sender.run(shutdown))
             // Ends after the sender, which owns the other end of the channel.
-            .worker("recorder", |_| recorder.run());
+            .worker("recorder", |_| recorder.run(tried));
         Ok(Self(builder.build().await?))
     }
 

@@ -1,14 +1,14 @@
-//! The provider's books against our own tables: what each pair of entries means.
+//! Compares the provider's books with our tables: what each pair of entries means.
 
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::domain::Status;
-use crate::domain::errand::parse_charge_key;
+use crate::domain::provider_key::parse_charge_key;
+use crate::domain::{AttemptStatus, RefundStatus};
 
-/// A charge as the provider's books have it.
+/// A charge in the provider's books.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Charge {
     pub id: String,
@@ -28,37 +28,37 @@ pub struct Refund {
     pub amount: i64,
 }
 
-/// An attempt as our table has it.
+/// An attempt in our table.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     pub order_id: Uuid,
     pub attempt: i32,
-    pub status: Status,
+    pub status: AttemptStatus,
     pub amount: i64,
     pub currency: String,
     pub charge_id: Option<String>,
 }
 
-/// A refund as our table has it.
+/// A refund in our table.
 #[derive(Clone, Debug)]
 pub struct OurRefund {
     pub key: String,
-    pub refunded: bool,
+    pub status: RefundStatus,
 }
 
-/// What is to be done about a charge.
+/// What to do about a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Both sides say the same.
+    /// Both sides agree.
     Agrees,
-    /// Our attempt does not know yet.
+    /// Our attempt is still open: the charge settles it.
     Settle,
-    /// No attempt owns it, for this reason: the money goes back.
+    /// The attempt of its key does not own it, for this reason: the money goes back.
     Orphan(&'static str),
-    /// Its key is ours, and there is no such attempt. Perhaps there is none yet: a database that was
-    /// restored hears of its orders again.
-    Unheard,
-    /// Its key is not of our making. Whoever made it knows why: a person has to look.
+    /// Its key is ours, and no attempt has the key. The attempt may still come: after a database was
+    /// restored, its orders are published again.
+    OrphanWithoutAttempt,
+    /// We did not create its key: an operator has to look.
     Foreign,
 }
 
@@ -72,26 +72,28 @@ pub struct Difference {
     pub action: &'static str,
 }
 
-/// Who owns the charge. `attempt` is the one that the charge's key names, if there is one.
+/// Decides who owns the charge. `attempt` is the one that the charge's key names, if it exists.
 pub fn judge(charge: &Charge, attempt: Option<&Attempt>) -> Finding {
     let Some(attempt) = attempt else {
         let is_ours = parse_charge_key(&charge.idempotency_key).is_some();
         return if is_ours {
-            Finding::Unheard
+            Finding::OrphanWithoutAttempt
         } else {
             Finding::Foreign
         };
     };
     match attempt.status {
-        Status::Pending | Status::Unknown => Finding::Settle,
-        Status::Captured if attempt.charge_id.as_ref() == Some(&charge.id) => Finding::Agrees,
-        Status::Captured => Finding::Orphan("its attempt has another charge"),
-        Status::Declined => Finding::Orphan("its attempt was declined"),
-        Status::Voided => Finding::Orphan("its attempt was voided"),
+        AttemptStatus::Pending | AttemptStatus::Unknown => Finding::Settle,
+        AttemptStatus::Captured if attempt.charge_id.as_ref() == Some(&charge.id) => {
+            Finding::Agrees
+        }
+        AttemptStatus::Captured => Finding::Orphan("its attempt has another charge"),
+        AttemptStatus::Declined => Finding::Orphan("its attempt was declined"),
+        AttemptStatus::Voided => Finding::Orphan("its attempt was voided"),
     }
 }
 
-/// Whether the amounts differ, for a charge that its attempt owns.
+/// The difference between the amounts, for a charge that its attempt owns.
 pub fn amount_differs(charge: &Charge, attempt: &Attempt) -> Option<Difference> {
     let same = charge.amount == attempt.amount && charge.currency == attempt.currency;
     (!same).then(|| {
@@ -107,15 +109,15 @@ pub fn amount_differs(charge: &Charge, attempt: &Attempt) -> Option<Difference> 
     })
 }
 
-/// The id of the refund that an open refund of ours is still waiting to hear of.
+/// The id of the provider's refund that settles our open refund.
 pub fn refund_to_settle<'a>(charge: &'a Charge, ours: Option<&OurRefund>) -> Option<&'a str> {
-    let open = ours.filter(|refund| !refund.refunded)?;
+    let open = ours.filter(|refund| refund.status.is_open())?;
     let mut theirs = charge.refunds.iter();
     let found = theirs.find(|refund| refund.idempotency_key == open.key)?;
     Some(&found.id)
 }
 
-/// What differs about a charge's refunds, beyond those that only need to be settled.
+/// The differences of a charge's refunds, without those that only need to be settled.
 pub fn refund_differences(charge: &Charge, ours: Option<&OurRefund>) -> Vec<Difference> {
     let mut found = Vec::new();
     let is_ours = |key: &str| ours.is_some_and(|refund| refund.key == key);
@@ -131,14 +133,14 @@ pub fn refund_differences(charge: &Charge, ours: Option<&OurRefund>) -> Vec<Diff
         found.push(charge.differs("refunded_twice", detail, "flagged"));
     }
     let theirs = |key: &str| charge.refunds.iter().any(|it| it.idempotency_key == key);
-    if let Some(refund) = ours.filter(|refund| refund.refunded && !theirs(&refund.key)) {
+    if let Some(refund) = ours.filter(|refund| !refund.status.is_open() && !theirs(&refund.key)) {
         let detail = format!("recorded under {}", refund.key);
         found.push(charge.differs("refund_not_in_books", detail, "flagged"));
     }
     found
 }
 
-/// Captured attempts of a page's range that its charges do not include.
+/// Captured attempts in a page's range whose charge is not on the page.
 pub fn not_in_books<'a>(
     charges: &[Charge],
     captured: &'a [Attempt],

@@ -1,9 +1,12 @@
-//! A direct charge as a caller asks for it, and the checks that make it one.
+//! A direct charge as a client requests it, and its checks.
 
 use money::{Currency, InvalidPaymentMethod, Money, PaymentMethod};
 use serde::Deserialize;
 use thiserror::Error;
 use utoipa::ToSchema;
+
+/// The route of direct charges: the scope of their idempotency keys.
+pub const DIRECT_ROUTE: &str = "POST /payments";
 
 /// Longest reference, in characters.
 pub const REFERENCE_LEN_MAX: usize = 128;
@@ -25,7 +28,7 @@ pub struct Request {
         pattern = "^[!-~]+$"
     )]
     payment_method: String,
-    /// The caller's own name for what is paid, unique for good: invoice, booking.
+    /// The client's name for what is paid, for example an invoice or a booking. Unique forever.
     #[schema(example = "invoice-4711", min_length = 1, max_length = 128)]
     #[serde(default)]
     reference: Option<String>,
@@ -86,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_may_be_there_or_not() {
+    fn reference_is_optional() {
         assert_eq!(check("reference", json!(null)).unwrap().reference, None);
         let named = check("reference", json!("Rechnung 4711 é")).unwrap();
         assert_eq!(named.reference.as_deref(), Some("Rechnung 4711 é"));
@@ -94,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_charge_may_have_is_named() {
+    fn invalid_member_is_named() {
         let out_of_range = InvalidCharge::Money(money::Error::OutOfRange);
         let unknown = InvalidCharge::Money(money::Error::UnknownCurrency);
         for (member, value, expected) in [

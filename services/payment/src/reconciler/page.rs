@@ -1,4 +1,4 @@
-//! One page of the books, compared and acted upon in one transaction.
+//! Compares one page of the books, and applies the result in the same transaction.
 
 use std::collections::HashMap;
 
@@ -10,40 +10,40 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use super::Reconciler;
+use crate::domain::ProviderAnswer;
 use crate::domain::books::{self, Attempt, Charge, Difference, Finding, OurRefund};
-use crate::domain::errand::parse_charge_key;
-use crate::domain::{Answer, orphan_refund_key};
-use crate::outcome::Aftermath;
+use crate::domain::provider_key::{orphan_refund_key, parse_charge_key};
+use crate::follow_ups::FollowUps;
 use crate::store::payments::{self, Found};
 use crate::store::reconciliations::{self, Tally};
 use crate::store::refunds::{self, NewRefund};
 
 /// Most differences that a report lists; all are counted.
 pub(super) const DIFFERENCES_MAX: usize = 1_000;
-/// Most captured attempts looked for in the books with one page. More than a page of charges can
-/// only be there if the books have lost some.
+/// Most captured attempts that one page looks for in the books. The range of a page has more attempts
+/// than charges only if charges are missing from the books.
 const ATTEMPTS_MAX: i64 = 5_000;
-/// Why an orphan goes back.
+/// The reason of the refund of an orphan charge.
 const ORPHAN: &str = "orphan";
 
-/// The ids that a page speaks for: from behind `after` up to `last`, or to the end.
+/// The ids of a page: after `after` and up to `last`, or to the end.
 #[derive(Clone, Copy)]
 pub(super) struct Range<'a> {
     pub(super) after: &'a str,
     pub(super) last: Option<&'a str>,
 }
 
-/// What a page comes to, before it is written.
+/// The result of a page, before it is written.
 #[derive(Default)]
-struct Outcome {
+struct PageResult {
     tally: Tally,
     found: Vec<Found>,
     differences: Vec<Difference>,
-    aftermath: Aftermath,
+    follow_ups: FollowUps,
 }
 
 impl Reconciler {
-    /// Returns how many more differences the report has room for.
+    /// Returns how many more differences the report may list.
     pub(super) async fn compare(
         &self,
         report: i64,
@@ -53,80 +53,81 @@ impl Reconciler {
     ) -> anyhow::Result<usize> {
         let mut connection = database::acquire(&self.pool)
             .await
-            .context("beginning a page")?;
-        let mut tx = connection.begin().await.context("beginning a page")?;
-        let mut outcome = Outcome::default();
+            .context("starting a page")?;
+        let mut tx = connection.begin().await.context("starting a page")?;
+        let mut result = PageResult::default();
         let ours = Ours::read(&mut tx, charges).await?;
         for charge in charges {
-            self.weigh(&mut tx, &ours, charge, &mut outcome).await?;
+            self.compare_charge(&mut tx, &ours, charge, &mut result)
+                .await?;
         }
         let captured =
             reconciliations::captured(&mut tx, range.after, range.last, self.grace, ATTEMPTS_MAX)
                 .await
                 .context("reading captured attempts")?;
-        outcome.tally.attempts = captured.len() as i64;
+        result.tally.attempts = captured.len() as i64;
         let missing = books::not_in_books(charges, &captured);
-        outcome.differences.extend(missing);
-        outcome.settle(&mut tx).await?;
-        outcome.tally.refunds_opened = outcome.aftermath.write(&mut tx).await? as i64;
-        outcome.tally.charges = charges.len() as i64;
-        outcome.tally.differing = outcome.differences.len() as i64;
-        outcome.differences.truncate(room);
-        outcome.tally.differences = json!(outcome.differences);
-        reconciliations::add(&mut tx, report, &outcome.tally)
+        result.differences.extend(missing);
+        result.write_settled(&mut tx).await?;
+        result.tally.refunds_opened = result.follow_ups.write(&mut tx).await? as i64;
+        result.tally.charges = charges.len() as i64;
+        result.tally.differing = result.differences.len() as i64;
+        result.differences.truncate(room);
+        result.tally.differences = json!(result.differences);
+        reconciliations::add(&mut tx, report, &result.tally)
             .await
             .context("writing the report")?;
         tx.commit().await.context("committing a page")?;
         self.wake.wake();
         self.refund_due.notify_one();
-        outcome
-            .aftermath
+        result
+            .follow_ups
             .direct()
             .for_each(|id| self.waiting.settled(id));
-        Ok(room - outcome.differences.len())
+        Ok(room - result.differences.len())
     }
 
-    async fn weigh(
+    async fn compare_charge(
         &self,
         tx: &mut PgConnection,
         ours: &Ours,
         charge: &Charge,
-        outcome: &mut Outcome,
+        result: &mut PageResult,
     ) -> anyhow::Result<()> {
         let age = (Utc::now() - charge.created_at).to_std();
         let age = age.unwrap_or_default();
         if age < self.grace {
-            outcome.tally.young += 1;
+            result.tally.recent += 1;
             return Ok(());
         }
         let (attempt, refund) = (ours.attempt(charge), ours.refunds.get(&charge.id));
         match (books::judge(charge, attempt), attempt) {
-            (Finding::Orphan(why), _) => outcome.give_back(charge, why, refund.is_some()),
-            (Finding::Unheard, _) if age < self.unheard_grace => {
-                let detail = "no attempt has its key, so far".to_owned();
-                let difference = charge.differs("unheard_charge", detail, "waited for");
-                outcome.differences.push(difference);
+            (Finding::Orphan(why), _) => result.refund_orphan(charge, why, refund.is_some()),
+            (Finding::OrphanWithoutAttempt, _) if age < self.orphan_grace => {
+                let detail = "no attempt has its key yet".to_owned();
+                let difference = charge.differs("orphan_charge", detail, "waited for");
+                result.differences.push(difference);
             }
-            (Finding::Unheard, _) => {
-                outcome.give_back(charge, "no attempt has its key", refund.is_some());
+            (Finding::OrphanWithoutAttempt, _) => {
+                result.refund_orphan(charge, "no attempt has its key", refund.is_some());
             }
             (Finding::Foreign, _) => {
-                let detail = format!("made under {}", charge.idempotency_key);
+                let detail = format!("created under {}", charge.idempotency_key);
                 let difference = charge.differs("foreign_charge", detail, "flagged");
-                outcome.differences.push(difference);
+                result.differences.push(difference);
             }
             (Finding::Settle, Some(attempt)) => {
-                outcome.find(charge, attempt);
-                outcome
+                result.settle_attempt(charge, attempt);
+                result
                     .differences
                     .extend(books::amount_differs(charge, attempt));
             }
-            (_, Some(attempt)) => outcome
+            (_, Some(attempt)) => result
                 .differences
                 .extend(books::amount_differs(charge, attempt)),
             (_, None) => {}
         }
-        outcome
+        result
             .differences
             .extend(books::refund_differences(charge, refund));
         if let Some(refund_id) = books::refund_to_settle(charge, refund) {
@@ -134,20 +135,20 @@ impl Reconciler {
                 .await
                 .context("settling a refund")?;
             if let Some(settled) = settled {
-                outcome.tally.refunds_settled += 1;
+                result.tally.refunds_settled += 1;
                 let detail = format!("refund {refund_id} was not recorded yet");
                 let difference = charge.differs("refund_unknown", detail, "settled");
-                outcome.differences.push(difference);
-                outcome.aftermath.add_refunded(settled, None)?;
+                result.differences.push(difference);
+                result.follow_ups.add_refunded(settled, None)?;
             }
         }
         Ok(())
     }
 }
 
-impl Outcome {
-    fn give_back(&mut self, charge: &Charge, why: &str, known: bool) {
-        // Under way since an earlier sweep, or done.
+impl PageResult {
+    fn refund_orphan(&mut self, charge: &Charge, why: &str, known: bool) {
+        // An earlier sweep has opened the refund.
         if known {
             return;
         }
@@ -156,7 +157,7 @@ impl Outcome {
             .push(charge.differs("orphan_charge", detail, "refund opened"));
         let named = parse_charge_key(&charge.idempotency_key);
         let order_id = charge.reference.parse().ok();
-        self.aftermath.add_refund(NewRefund {
+        self.follow_ups.add_refund(NewRefund {
             charge_id: charge.id.clone(),
             key: orphan_refund_key(&charge.id),
             order_id: order_id.or(named.map(|(id, _)| id)).unwrap_or(Uuid::nil()),
@@ -169,10 +170,11 @@ impl Outcome {
         });
     }
 
-    fn find(&mut self, charge: &Charge, attempt: &Attempt) {
+    fn settle_attempt(&mut self, charge: &Charge, attempt: &Attempt) {
         let mut found = self.found.iter();
         if found.any(|it| (it.order_id, it.attempt) == (attempt.order_id, attempt.attempt)) {
-            // A second charge under one key: an orphan, once the first has settled the attempt.
+            // A second charge under one key: the next sweep finds an orphan, because the first
+            // charge has settled the attempt.
             return;
         }
         self.found.push(Found {
@@ -189,7 +191,7 @@ impl Outcome {
             .push(charge.differs("outcome_unknown", detail, "settled"));
     }
 
-    async fn settle(&mut self, tx: &mut PgConnection) -> anyhow::Result<()> {
+    async fn write_settled(&mut self, tx: &mut PgConnection) -> anyhow::Result<()> {
         if self.found.is_empty() {
             return Ok(());
         }
@@ -203,15 +205,15 @@ impl Outcome {
                 found.find(|it| (it.order_id, it.attempt) == (settled.order_id, settled.attempt));
             if let Some(Found { charge_id, .. }) = charge {
                 let charge_id = charge_id.clone();
-                let answer = Answer::Captured { charge_id };
-                self.aftermath.add_settled(&settled, &answer, None)?;
+                let answer = ProviderAnswer::Captured { charge_id };
+                self.follow_ups.add_settled(&settled, &answer, None)?;
             }
         }
         Ok(())
     }
 }
 
-/// Our side of a page.
+/// Our rows for a page.
 struct Ours {
     attempts: HashMap<(Uuid, i32), Attempt>,
     refunds: HashMap<String, OurRefund>,

@@ -1,79 +1,83 @@
-//! A batch of answers, sorted into what the tables are told.
+//! A batch of answers, sorted by what they write to the tables.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use leases::Done;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::charger::Answered;
-use crate::domain::{Answer, Status, next};
-use crate::store::lease::Postponement;
-use crate::store::{payments, refunds};
+use crate::domain::{AttemptStatus, Postponement, ProviderAnswer, RefundStatus};
+use crate::store::payments::{self, AttemptSettlement, SettledAttempt};
+use crate::store::refunds::{self, RefundSettlement, SettledRefund};
 
-/// Why an attempt is due again whose charge the provider does not have.
-const ABSENT: &str = "the provider has no such charge";
+/// The error stored with a row whose key the provider does not know.
+const ABSENT: &str = "the provider has no entry under the key";
 
 #[derive(Default)]
 pub(super) struct Sorted<'a> {
-    attempts: Vec<payments::Settlement>,
-    refunds: Vec<refunds::Settlement>,
+    attempts: Vec<AttemptSettlement>,
+    refunds: Vec<RefundSettlement>,
     attempts_later: Vec<Postponement<'a>>,
     refunds_later: Vec<Postponement<'a>>,
-    /// By lease: a batch may hold an overdue answer to an attempt besides the one that counts.
+    /// By lease: a batch may contain a stale answer about an attempt beside the valid one.
     by_lease: HashMap<(Uuid, Uuid, i32), &'a Answered>,
 }
 
 impl<'a> Sorted<'a> {
-    pub(super) fn of(batch: &'a [Answered], delays: &[Duration]) -> Self {
+    pub(super) fn of(batch: &'a [Done<Answered>], delays: &[Duration]) -> Self {
         let mut sorted = Self::default();
         for (answered, delay) in batch.iter().zip(delays) {
-            sorted.add(answered, *delay);
+            if answered.leased.call.is_for_attempt() {
+                sorted.add_attempt(answered, *delay);
+            } else {
+                sorted.add_refund(answered, *delay);
+            }
         }
         sorted
     }
 
-    fn add(&mut self, answered: &'a Answered, delay: Duration) {
-        let leased = &answered.leased;
-        let later = |error, absent| Postponement {
-            leased,
-            delay,
-            error,
-            absent,
-        };
-        let (postponed, is_payment) = (self.postponed(answered), leased.errand.is_payment());
-        match &answered.answer {
-            Answer::Unknown { reason, .. } => postponed.push(later(reason, false)),
-            Answer::Absent => postponed.push(later(ABSENT, true)),
-            Answer::Refunded { refund_id } => self.refunds.push(refunds::Settlement {
-                key: leased.key(),
-                token: leased.token,
-                refund_id: refund_id.clone(),
-            }),
-            answer if is_payment => {
-                self.attempts.extend(settlement(answered, answer));
+    fn add_attempt(&mut self, answered: &'a Answered, delay: Duration) {
+        // Only an open attempt is leased, and the update checks the lease token.
+        match AttemptStatus::Pending.next(&answered.answer) {
+            Some(status) if status.is_open() => {
+                self.attempts_later.push(postponement(answered, delay));
+            }
+            Some(status) => {
+                self.attempts.push(attempt_settlement(answered, status));
+                let leased = &answered.leased;
                 let lease = (leased.token, leased.order_id, leased.attempt);
                 self.by_lease.insert(lease, answered);
             }
-            // A refund's errand is never answered so.
-            _ => {}
+            None => {}
         }
     }
 
-    fn postponed(&mut self, answered: &Answered) -> &mut Vec<Postponement<'a>> {
-        if answered.leased.errand.is_payment() {
-            &mut self.attempts_later
-        } else {
-            &mut self.refunds_later
+    fn add_refund(&mut self, answered: &'a Answered, delay: Duration) {
+        match (
+            RefundStatus::Pending.next(&answered.answer),
+            &answered.answer,
+        ) {
+            (Some(status), ProviderAnswer::Refunded { refund_id }) => {
+                self.refunds.push(RefundSettlement {
+                    key: answered.leased.key(),
+                    token: answered.leased.token,
+                    status,
+                    refund_id: refund_id.clone(),
+                });
+            }
+            (Some(_), _) => self.refunds_later.push(postponement(answered, delay)),
+            (None, _) => {}
         }
     }
 
-    /// Tells the tables; what has nothing to say costs no round trip.
+    /// Writes to the tables. An empty part costs no round trip.
     pub(super) async fn write(
         &self,
         tx: &mut PgConnection,
-    ) -> anyhow::Result<(Vec<payments::Settled>, Vec<refunds::Settled>)> {
+    ) -> anyhow::Result<(Vec<SettledAttempt>, Vec<SettledRefund>)> {
         let mut settled = (Vec::new(), Vec::new());
         if !self.attempts.is_empty() {
             let settle = payments::settle(tx, &self.attempts);
@@ -94,31 +98,42 @@ impl<'a> Sorted<'a> {
         Ok(settled)
     }
 
-    /// How many answers were definite.
+    /// The number of definite answers.
     pub(super) fn definite(&self) -> usize {
         self.attempts.len() + self.refunds.len()
     }
 
-    pub(super) fn by_lease(&self, settled: &payments::Settled) -> Option<&'a Answered> {
+    pub(super) fn by_lease(&self, settled: &SettledAttempt) -> Option<&'a Answered> {
         let lease = (settled.token, settled.order_id, settled.attempt);
         self.by_lease.get(&lease).copied()
     }
 }
 
-fn settlement(answered: &Answered, answer: &Answer) -> Option<payments::Settlement> {
-    // Only an open attempt has a lease, and the update asks for the lease again.
-    let status = next(Status::Unknown, answer)?;
-    let (charge_id, decline_code) = match answer {
-        Answer::Captured { charge_id } => (Some(charge_id.clone()), None),
-        Answer::Declined { code } => (None, Some(code.clone())),
+fn attempt_settlement(answered: &Answered, status: AttemptStatus) -> AttemptSettlement {
+    let (charge_id, decline_code) = match &answered.answer {
+        ProviderAnswer::Captured { charge_id } => (Some(charge_id.clone()), None),
+        ProviderAnswer::Declined { code } => (None, Some(code.clone())),
         _ => (None, None),
     };
-    Some(payments::Settlement {
+    AttemptSettlement {
         order_id: answered.leased.order_id,
         attempt: answered.leased.attempt,
         token: answered.leased.token,
-        status: status.as_str(),
+        status,
         charge_id,
         decline_code,
-    })
+    }
+}
+
+fn postponement(answered: &Answered, delay: Duration) -> Postponement<'_> {
+    let error = match &answered.answer {
+        ProviderAnswer::Unknown { reason, .. } => reason,
+        _ => ABSENT,
+    };
+    Postponement {
+        leased: &answered.leased,
+        delay,
+        error,
+        absent: answered.answer == ProviderAnswer::Absent,
+    }
 }

@@ -14,15 +14,15 @@ use telemetry::http::SpanAttribute;
 use telemetry::metric;
 use uuid::Uuid;
 
-use crate::direct::{Ask, Opened, Outcome};
+use crate::direct::{ChargeRequest, OpenResult, WaitResult};
+use crate::domain::direct::DIRECT_ROUTE;
 use crate::domain::{DirectCharge, direct};
-use crate::outcome::DIRECT_ROUTE;
+use crate::responses::{self, PaymentSummary};
 use crate::routes::openapi_errors::{Conflict, Declined, Unprocessable};
-use crate::routes::view::{self, Receipt};
 use crate::routes::{Error, Services, error};
 use crate::waiting::Wait;
 
-/// How often a request whose key expired, or was reaped, between two looks is run again.
+/// How often a request runs whose key expires, or is reaped, between two looks.
 const ROUNDS_MAX: u8 = 3;
 
 /// Takes money, once per key.
@@ -32,7 +32,7 @@ const ROUNDS_MAX: u8 = 3;
     operation_id = "create_payment",
     params((
         "Idempotency-Key" = String, Header, min_length = 1, max_length = 255,
-        description = "Names this one intention: mint it once, send it with every retry. Visible \
+        description = "Names this payment. Create the key once and send it with every retry. Visible \
             ASCII, bare or as a quoted structured-field string. See /idempotency-policy.",
         example = "payment-7f3a"
     )),
@@ -40,29 +40,29 @@ const ROUNDS_MAX: u8 = 3;
     responses(
         (
             status = 201, description = "Captured, now or by an earlier request with this key",
-            body = Receipt<'static>,
+            body = PaymentSummary<'static>,
             headers(
                 ("Location" = String, description = "URL of the payment"),
-                ("Idempotent-Replayed" = bool, description = "`true` if this was answered before")
+                ("Idempotent-Replayed" = bool, description = "`true` for a stored response")
             )
         ),
         (
             status = 200,
-            description = "The reference names this payment, which has the same content and is \
-                settled: `captured`, or `declined` with its code. Nothing was charged for this \
-                request",
-            body = Receipt<'static>,
+            description = "The reference already belongs to this payment with the same content, \
+                and it is settled: `captured`, or `declined` with its code. This request charged \
+                nothing",
+            body = PaymentSummary<'static>,
             headers(
                 ("Location" = String, description = "URL of the payment"),
-                ("Idempotent-Replayed" = bool, description = "`true` if this was answered before")
+                ("Idempotent-Replayed" = bool, description = "`true` for a stored response")
             )
         ),
         (
             status = 202,
             description = "Stored, and the outcome is not known yet: `pending` or `unknown`. It \
-                will be charged at most once. Look at its URL, or send the same request with the \
-                same key: it is answered with the outcome once that is known",
-            body = Receipt<'static>,
+                will be charged at most once. Poll its URL, or send the same request with the \
+                same key: it returns the outcome once that is known",
+            body = PaymentSummary<'static>,
             headers(
                 ("Location" = String, description = "URL of the payment"),
                 ("Retry-After" = u64, description = "Seconds")
@@ -78,35 +78,39 @@ pub(super) async fn handle(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let ask = understand(&services, &headers, body).await?;
+    let request = parse(&services, &headers, body).await?;
     for _ in 0..ROUNDS_MAX {
-        let opened = services.desk.open(&ask).await?;
+        let opened = services.direct_charges.open(&request).await?;
         count(&opened);
         let response = match opened {
-            Opened::New(wait) => outcome(&services, &ask, wait).await?,
-            Opened::Answered(answer) => http::response(answer),
-            Opened::Replayed(answer) => http::replay(answer),
-            Opened::Mismatch => return Err(RequestError::KeyReused.into()),
-            Opened::InFlight { payment_id } => return Err(Error::KeyInFlight { payment_id }),
-            Opened::ReferenceInFlight { payment_id } => {
+            OpenResult::New(wait) => wait_for_outcome(&services, &request, wait).await?,
+            OpenResult::ReferenceTaken(response) => http::response(response),
+            OpenResult::Replayed(response) => http::replay(response),
+            OpenResult::Mismatch => return Err(RequestError::KeyReused.into()),
+            OpenResult::InFlight { payment_id } => return Err(Error::KeyInFlight { payment_id }),
+            OpenResult::ReferenceInFlight { payment_id } => {
                 return Err(Error::PaymentInFlight { payment_id });
             }
-            Opened::Freed => continue,
+            OpenResult::Freed => continue,
         };
         return Ok(response);
     }
     Err(Error::KeyInFlight { payment_id: None })
 }
 
-async fn understand(services: &Services, headers: &HeaderMap, body: Body) -> Result<Ask, Error> {
+async fn parse(
+    services: &Services,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<ChargeRequest, Error> {
     let principal = services.authenticator.principal(headers).await?;
     let key = http::key(headers)?;
     let body = body::read_json(headers, body).await?;
     let content_hash = ContentHash::of(&body);
     let salt = &principal.fingerprint_salt;
     let request: direct::Request = serde_json::from_value(body).map_err(Error::Shape)?;
-    Ok(Ask {
-        // Time-ordered ids keep the indexes' inserts on their right edge.
+    Ok(ChargeRequest {
+        // Ids in the order of time: inserts go to the right edge of the indexes.
         id: Uuid::now_v7(),
         charge: DirectCharge::check(request)?,
         fingerprint: Fingerprint::of(salt, "POST", "/payments", &content_hash),
@@ -116,36 +120,41 @@ async fn understand(services: &Services, headers: &HeaderMap, body: Body) -> Res
     })
 }
 
-/// What the first caller is told: the outcome, or that it takes longer. The latter is not stored.
-async fn outcome(services: &Services, ask: &Ask, wait: Wait) -> Result<Response, Error> {
-    let mut response = match services.desk.outcome(ask, wait).await? {
-        Outcome::Settled(answer) => http::response(answer),
-        Outcome::Open(payment) => {
+/// The response to the first request: the outcome, or 202 if it takes longer. The 202 is not stored.
+async fn wait_for_outcome(
+    services: &Services,
+    request: &ChargeRequest,
+    wait: Wait,
+) -> Result<Response, Error> {
+    let waited = services.direct_charges.wait_for_outcome(request, wait);
+    let mut response = match waited.await? {
+        WaitResult::Settled(response) => http::response(response),
+        WaitResult::StillOpen(payment) => {
             let headers = [
-                (header::LOCATION, view::url(payment.id)),
+                (header::LOCATION, responses::payment_url(payment.id)),
                 (
                     header::RETRY_AFTER,
                     error::RETRY_AFTER.as_secs().to_string(),
                 ),
             ];
-            let receipt = Json(Receipt::from(&*payment));
-            (StatusCode::ACCEPTED, headers, receipt).into_response()
+            let summary = Json(PaymentSummary::from(&*payment));
+            (StatusCode::ACCEPTED, headers, summary).into_response()
         }
     };
-    // The name that the charger's span has for it.
-    let about = SpanAttribute("order.id", ask.id.to_string());
+    // The charger's span has the same attribute.
+    let about = SpanAttribute("order.id", request.id.to_string());
     response.extensions_mut().insert(about);
     Ok(response)
 }
 
-fn count(opened: &Opened) {
+fn count(opened: &OpenResult) {
     let outcome = match opened {
-        Opened::New(_) => "placed",
-        Opened::Answered(_) => "reference_taken",
-        Opened::Replayed(_) => "replayed",
-        Opened::Mismatch => "mismatch",
-        Opened::InFlight { .. } | Opened::ReferenceInFlight { .. } => "in_flight",
-        Opened::Freed => return,
+        OpenResult::New(_) => "placed",
+        OpenResult::ReferenceTaken(_) => "reference_taken",
+        OpenResult::Replayed(_) => "replayed",
+        OpenResult::Mismatch => "mismatch",
+        OpenResult::InFlight { .. } | OpenResult::ReferenceInFlight { .. } => "in_flight",
+        OpenResult::Freed => return,
     };
     metrics::counter!(metric::IDEMPOTENCY_OUTCOMES, "route" => DIRECT_ROUTE, "outcome" => outcome)
         .increment(1);

@@ -8,7 +8,7 @@ use thiserror::Error as ThisError;
 use uuid::Uuid;
 
 use crate::domain::direct::InvalidCharge;
-use crate::routes::view;
+use crate::responses::about;
 
 pub(super) use service_kit::request_error::RETRY_AFTER;
 
@@ -84,39 +84,12 @@ impl From<&Error> for Problem {
     }
 }
 
-/// The reference belongs to a payment with other content.
-pub(super) fn conflict(payment_id: Uuid) -> Problem {
-    let problem = Problem::new(
-        StatusCode::CONFLICT,
-        "payment_exists",
-        "This reference belongs to a payment with other content. Nothing was charged.",
-    );
-    about(problem, payment_id)
-}
-
-/// The provider declined. The decline is final.
-pub(super) fn declined(payment_id: Uuid, code: &str) -> Problem {
-    let problem = Problem::new(
-        StatusCode::PAYMENT_REQUIRED,
-        "payment_declined",
-        "The provider declined. No money was taken, and none will be.",
-    );
-    about(problem, payment_id).with("decline_code", code)
-}
-
 fn in_flight(payment_id: Option<Uuid>) -> Problem {
     let problem = Problem::from(&RequestError::KeyInFlight);
     match payment_id {
         Some(id) => about(problem, id),
         None => problem,
     }
-}
-
-/// Names the payment, so that the client can read it.
-fn about(problem: Problem, payment_id: Uuid) -> Problem {
-    problem
-        .with("payment_id", payment_id.to_string())
-        .with("payment_url", view::url(payment_id))
 }
 
 fn is_store_unreachable(error: &anyhow::Error) -> bool {

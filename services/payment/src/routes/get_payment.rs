@@ -1,25 +1,27 @@
-//! `GET /payments/{id}`: a direct charge of the caller's own.
+//! `GET /payments/{id}`: one direct charge of the client.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
+use chrono::{DateTime, Utc};
+use serde::Serialize;
 use service_kit::database::{self, STORE_TIMEOUT};
 use service_kit::openapi_errors::{NotFound, Unauthenticated, Unavailable};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::routes::view::PaymentView;
 use crate::routes::{Error, Services};
-use crate::store::direct;
+use crate::store::direct::{self, Payment};
 
-/// One of the caller's payments.
+/// One of the client's payments.
 #[utoipa::path(
     get,
     path = "/payments/{id}",
     operation_id = "get_payment",
     params(("id" = Uuid, Path)),
     responses(
-        (status = 200, description = "The payment as it is now", body = PaymentView),
+        (status = 200, description = "The current state of the payment", body = PaymentView),
         Unauthenticated, NotFound, Unavailable
     ),
     security(("bearer" = []))
@@ -37,4 +39,48 @@ pub(super) async fn handle(
     })
     .await?;
     Ok(Json(payment.ok_or(Error::NotFound)?.into()))
+}
+
+/// A direct charge in full.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct PaymentView {
+    payment_id: Uuid,
+    /// `pending`, `unknown`, `captured` or `declined`. `unknown`: the provider's response was lost, so
+    /// there may be a charge. The service asks the provider again until the outcome is known.
+    status: &'static str,
+    /// In the currency's minor unit.
+    amount: i64,
+    currency: String,
+    payment_method: String,
+    reference: Option<String>,
+    charge_id: Option<String>,
+    decline_code: Option<String>,
+    /// Why the outcome is unknown.
+    reason: Option<String>,
+    /// Calls to the provider so far.
+    tries: i32,
+    /// While the payment is open: the latest time of the next call to the provider.
+    next_try_at: Option<DateTime<Utc>>,
+    created_at: DateTime<Utc>,
+    updated_at: DateTime<Utc>,
+}
+
+impl From<Payment> for PaymentView {
+    fn from(payment: Payment) -> Self {
+        Self {
+            payment_id: payment.id,
+            status: payment.status.as_str(),
+            amount: payment.amount,
+            currency: payment.currency,
+            payment_method: payment.payment_method,
+            reference: payment.reference,
+            charge_id: payment.charge_id,
+            decline_code: payment.decline_code,
+            reason: payment.last_error,
+            tries: payment.tries,
+            next_try_at: payment.status.is_open().then_some(payment.due_at),
+            created_at: payment.created_at,
+            updated_at: payment.updated_at,
+        }
+    }
 }

@@ -1,10 +1,10 @@
-//! `GET /idempotency-policy`: what clients may rely on, for machines to read.
+//! `GET /idempotency-policy`: the idempotency policy, machine readable.
 
 use axum::Json;
 use axum::extract::State;
 use idempotency::Policy;
 
-use crate::outcome::DIRECT_ROUTE;
+use crate::domain::direct::DIRECT_ROUTE;
 use crate::routes::Services;
 
 /// What clients may rely on when they send an `Idempotency-Key`.
@@ -16,7 +16,7 @@ use crate::routes::Services;
 )]
 pub(super) async fn handle(State(services): State<Services>) -> Json<Policy> {
     Json(Policy::new(
-        services.desk.key_window_seconds,
+        services.direct_charges.key_window_seconds,
         &[DIRECT_ROUTE],
     ))
 }

@@ -1,5 +1,5 @@
-//! `GET /admin/payments?status=unknown&limit=`: attempts and refunds that are open, the longest due
-//! first, with the reason, the number of tries and the next try.
+//! `GET /admin/payments?status=unknown&limit=`: open attempts and refunds, the longest due first, with
+//! the reason, the number of tries and the next try.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -7,7 +7,7 @@ use axum::extract::{Query, State};
 use serde::{Deserialize, Serialize};
 use service_kit::database::{self, STORE_TIMEOUT};
 
-use crate::domain::Status;
+use crate::domain::{AttemptStatus, RefundStatus};
 use crate::routes::{Error, Services};
 use crate::store::operator::{self, AttemptView, RefundView};
 
@@ -32,18 +32,18 @@ pub(super) async fn handle(
     State(services): State<Services>,
     filter: Result<Query<Filter>, QueryRejection>,
 ) -> Result<Json<Body>, Error> {
-    let Query(filter) = filter.map_err(|_| Error::Query("Known: status and limit."))?;
-    let status = match filter.status.as_deref() {
-        None | Some("unknown") => Status::Unknown,
-        Some("pending") => Status::Pending,
+    let Query(filter) = filter.map_err(|_| Error::Query("Known parameters: status and limit."))?;
+    let (attempts, refunds) = match filter.status.as_deref() {
+        None | Some("unknown") => (AttemptStatus::Unknown, RefundStatus::Unknown),
+        Some("pending") => (AttemptStatus::Pending, RefundStatus::Pending),
         Some(_) => return Err(Error::Query("Open payments are `unknown` or `pending`.")),
     };
     let limit = filter.limit.unwrap_or(ROWS_DEFAULT).clamp(1, ROWS_MAX);
     let limit = i64::from(limit);
     database::with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&services.pool).await?;
-        let data = operator::open(&mut connection, status, limit).await?;
-        let refunds = operator::open_refunds(&mut connection, status, limit).await?;
+        let data = operator::open(&mut connection, attempts, limit).await?;
+        let refunds = operator::open_refunds(&mut connection, refunds, limit).await?;
         Ok(Json(Body { data, refunds }))
     })
     .await

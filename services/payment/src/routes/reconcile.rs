@@ -1,5 +1,5 @@
-//! `POST /admin/reconciliations?all=true`: sweeps now, and answers with the report. To ask twice is
-//! harmless: a sweep finds done what another has done.
+//! `POST /admin/reconciliations?all=true`: sweeps now and returns the report. Repeating it is harmless:
+//! every step of a sweep is idempotent.
 
 use anyhow::anyhow;
 use axum::Json;
@@ -14,7 +14,7 @@ use crate::store::reconciliations::Report;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scope {
-    /// The whole of the books, however old.
+    /// All charges, regardless of age.
     #[serde(default)]
     all: bool,
 }
@@ -23,8 +23,8 @@ pub(super) async fn handle(
     State(services): State<Services>,
     scope: Result<Query<Scope>, QueryRejection>,
 ) -> Result<Json<Report>, Error> {
-    let Query(scope) = scope.map_err(|_| Error::Query("Known: all=true."))?;
-    // On a task of its own: a caller that hangs up does not cut the sweep short.
+    let Query(scope) = scope.map_err(|_| Error::Query("Known parameter: all=true."))?;
+    // In a separate task: the sweep continues if the client disconnects.
     let sweep = tokio::spawn(async move {
         let trigger = Trigger::Operator { all: scope.all };
         services.reconciler.sweep(trigger).await

@@ -1,10 +1,12 @@
-//! Payment attempts as events make and end them.
+//! Payment attempts as events open and reject them.
 
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// The intent to charge.
+use crate::domain::AttemptStatus;
+
+/// A payment attempt to store before the provider is called.
 pub struct NewAttempt {
     pub order_id: Uuid,
     pub attempt: i32,
@@ -17,8 +19,8 @@ pub struct NewAttempt {
     pub traceparent: Option<String>,
 }
 
-/// Stores attempts; one that is there already stays as it is. A second live attempt of one order is
-/// refused by the table.
+/// Stores attempts. An existing attempt stays unchanged. A unique index rejects a second live attempt
+/// of one order.
 pub async fn open(connection: &mut PgConnection, attempts: &[NewAttempt]) -> sqlx::Result<()> {
     let order_ids: Vec<Uuid> = attempts.iter().map(|new| new.order_id).collect();
     let numbers: Vec<i32> = attempts.iter().map(|new| new.attempt).collect();
@@ -53,22 +55,22 @@ pub async fn open(connection: &mut PgConnection, attempts: &[NewAttempt]) -> sql
     Ok(())
 }
 
-/// An attempt that is being refused, locked.
+/// A locked attempt whose order is being rejected.
 #[derive(Debug)]
-pub struct Refused {
+pub struct LockedAttempt {
     pub order_id: Uuid,
     pub attempt: i32,
-    pub status: String,
+    pub status: AttemptStatus,
     pub tries: i32,
-    pub refused_before: bool,
+    pub rejected_before: bool,
     pub amount: i64,
     pub currency: String,
     pub charge_id: Option<String>,
 }
 
-/// Takes the place of attempts that are not here yet, so that they can never be opened; returns
-/// those. See the migration on why a refusal can come first.
-pub async fn forestall(
+/// Inserts a voided row for each attempt that does not exist yet, so that it can never be opened.
+/// Returns these attempts. The migration says how a rejection can come before its attempt.
+pub async fn void_missing(
     connection: &mut PgConnection,
     order_ids: &[Uuid],
     attempts: &[i32],
@@ -77,16 +79,17 @@ pub async fn forestall(
 ) -> sqlx::Result<Vec<(Uuid, i32)>> {
     let rows = sqlx::query!(
         "insert into payments (order_id, attempt, amount, currency, payment_method, lines, status,
-                               refused_at, refusal, correlation_id)
-         select order_id, attempt, 0, '', '', '[]', 'voided', now(), reason, correlation_id
+                               rejected_at, rejection_reason, correlation_id)
+         select order_id, attempt, 0, '', '', '[]', $5, now(), reason, correlation_id
          from unnest($1::uuid[], $2::integer[], $3::text[], $4::text[])
-            as refusal (order_id, attempt, reason, correlation_id)
+            as rejection (order_id, attempt, reason, correlation_id)
          on conflict (order_id, attempt) do nothing
          returning order_id, attempt",
         order_ids,
         attempts,
         reasons as &[&str],
         correlations as &[&str],
+        AttemptStatus::Voided.as_str(),
     )
     .fetch_all(connection)
     .await?;
@@ -101,11 +104,11 @@ pub async fn lock(
     connection: &mut PgConnection,
     order_ids: &[Uuid],
     attempts: &[i32],
-) -> sqlx::Result<Vec<Refused>> {
+) -> sqlx::Result<Vec<LockedAttempt>> {
     sqlx::query_as!(
-        Refused,
-        r#"select order_id, attempt, status, tries, refused_at is not null as "refused_before!",
-                  amount, currency, charge_id
+        LockedAttempt,
+        r#"select order_id, attempt, status as "status: AttemptStatus", tries,
+                  rejected_at is not null as "rejected_before!", amount, currency, charge_id
            from payments
            where (order_id, attempt) in (select * from unnest($1::uuid[], $2::integer[]))
              and principal_id is null
@@ -118,35 +121,38 @@ pub async fn lock(
     .await
 }
 
-/// What a refusal writes on a locked attempt.
+/// What a rejection writes to a locked attempt.
 #[derive(Clone, Copy, Debug)]
-pub struct Note<'a> {
+pub struct RejectionMark<'a> {
     pub order_id: Uuid,
     pub attempt: i32,
     pub reason: &'a str,
-    /// Nobody ever had it in hand: it is closed by this.
+    /// The attempt was never leased: this voids it.
     pub void: bool,
 }
 
-/// Notes refusals. An attempt in hand is due again when its lease has run out, one that backs off at
-/// once.
-pub async fn note_refusals(connection: &mut PgConnection, notes: &[Note<'_>]) -> sqlx::Result<()> {
-    let order_ids: Vec<Uuid> = notes.iter().map(|note| note.order_id).collect();
-    let attempts: Vec<i32> = notes.iter().map(|note| note.attempt).collect();
-    let reasons: Vec<&str> = notes.iter().map(|note| note.reason).collect();
-    let voids: Vec<bool> = notes.iter().map(|note| note.void).collect();
+/// Marks attempts as rejected. A leased attempt is due again when its lease ends, any other at once.
+pub async fn mark_rejected(
+    connection: &mut PgConnection,
+    marks: &[RejectionMark<'_>],
+) -> sqlx::Result<()> {
+    let order_ids: Vec<Uuid> = marks.iter().map(|mark| mark.order_id).collect();
+    let attempts: Vec<i32> = marks.iter().map(|mark| mark.attempt).collect();
+    let reasons: Vec<&str> = marks.iter().map(|mark| mark.reason).collect();
+    let voids: Vec<bool> = marks.iter().map(|mark| mark.void).collect();
     sqlx::query!(
         "update payments
-         set refused_at = now(), refusal = note.reason, updated_at = now(),
-             status = case when note.void then 'voided' else status end,
+         set rejected_at = now(), rejection_reason = mark.reason, updated_at = now(),
+             status = case when mark.void then $5 else status end,
              due_at = case when lease_token is null then now() else due_at end
          from unnest($1::uuid[], $2::integer[], $3::text[], $4::boolean[])
-            as note (order_id, attempt, reason, void)
-         where payments.order_id = note.order_id and payments.attempt = note.attempt",
+            as mark (order_id, attempt, reason, void)
+         where payments.order_id = mark.order_id and payments.attempt = mark.attempt",
         &order_ids,
         &attempts,
         &reasons as &[&str],
         &voids,
+        AttemptStatus::Voided.as_str(),
     )
     .execute(connection)
     .await?;

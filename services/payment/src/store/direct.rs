@@ -1,13 +1,13 @@
-//! Direct charges: payment attempts whose outcome a caller waits for.
+//! Direct charges: payment attempts that a client requested over HTTP.
 
 use chrono::{DateTime, Utc};
 use idempotency::{ContentHash, Key};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::{DirectCharge, Status};
+use crate::domain::{AttemptStatus, DirectCharge};
 
-/// Everything that the attempt stores, besides the claim of its key.
+/// What is stored besides the claim of the idempotency key.
 #[derive(Debug)]
 pub struct NewPayment<'a> {
     pub id: Uuid,
@@ -19,9 +19,9 @@ pub struct NewPayment<'a> {
     pub traceparent: Option<&'a str>,
 }
 
-/// Stores the attempt, due at once, as number 0: an order that somebody places under the payment's own
-/// id begins with 1, and never meets it. `false` if its reference is taken. Whoever comes second with a
-/// reference waits here until the first has committed.
+/// Stores the attempt, due at once, as number 0: attempts of orders start with 1, so an order with the
+/// same id cannot conflict. Returns `false` if the reference is taken. A concurrent request with the
+/// same reference waits here until the first one has committed.
 pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::Result<bool> {
     let inserted = sqlx::query!(
         "insert into payments (order_id, attempt, amount, currency, payment_method, lines,
@@ -48,7 +48,7 @@ pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::
 #[derive(Clone, Debug)]
 pub struct Payment {
     pub id: Uuid,
-    pub status: String,
+    pub status: AttemptStatus,
     pub amount: i64,
     pub currency: String,
     pub payment_method: String,
@@ -64,15 +64,6 @@ pub struct Payment {
     pub updated_at: DateTime<Utc>,
 }
 
-impl Payment {
-    /// Whether its outcome is still to come.
-    pub fn is_open(&self) -> bool {
-        [Status::Pending, Status::Unknown]
-            .map(Status::as_str)
-            .contains(&&*self.status)
-    }
-}
-
 pub async fn find(
     connection: &mut PgConnection,
     principal_id: &str,
@@ -80,8 +71,8 @@ pub async fn find(
 ) -> sqlx::Result<Option<Payment>> {
     sqlx::query_as!(
         Payment,
-        r#"select order_id as id, status, amount, currency, payment_method, reference,
-                  content_hash as "content_hash!", charge_id, decline_code, tries, last_error,
+        r#"select order_id as id, status as "status: AttemptStatus", amount, currency,
+                  payment_method, reference, content_hash as "content_hash!", charge_id, decline_code, tries, last_error,
                   due_at, correlation_id, created_at, updated_at
            from payments where order_id = $1 and attempt = 0 and principal_id = $2"#,
         id,
@@ -98,8 +89,8 @@ pub async fn find_by_reference(
 ) -> sqlx::Result<Option<Payment>> {
     sqlx::query_as!(
         Payment,
-        r#"select order_id as id, status, amount, currency, payment_method, reference,
-                  content_hash as "content_hash!", charge_id, decline_code, tries, last_error,
+        r#"select order_id as id, status as "status: AttemptStatus", amount, currency,
+                  payment_method, reference, content_hash as "content_hash!", charge_id, decline_code, tries, last_error,
                   due_at, correlation_id, created_at, updated_at
            from payments where principal_id = $1 and reference = $2"#,
         principal_id,

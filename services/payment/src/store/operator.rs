@@ -1,11 +1,11 @@
-//! What an operator sees of attempts and refunds.
+//! Attempts and refunds as operators see them.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::Status;
+use crate::domain::{AttemptStatus, RefundStatus};
 
 #[derive(Debug, Serialize)]
 pub struct AttemptView {
@@ -15,15 +15,15 @@ pub struct AttemptView {
     pub amount: i64,
     pub currency: String,
     pub tries: i32,
-    /// Why the outcome is not known.
+    /// Why the outcome is unknown.
     pub last_error: Option<String>,
-    /// When it is tried, or looked up, next; while somebody has it in hand, when the lease runs out.
+    /// The time of the next call to the provider. While the attempt is leased: the end of the lease.
     pub next_try_at: Option<DateTime<Utc>>,
     pub leased: bool,
     pub charge_id: Option<String>,
     pub decline_code: Option<String>,
-    /// Why fulfilment will not ship it.
-    pub refusal: Option<String>,
+    /// Why fulfilment will not ship the order.
+    pub rejection_reason: Option<String>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
 }
@@ -51,7 +51,7 @@ pub async fn attempts_of(
         AttemptView,
         r#"select order_id, attempt, status, amount, currency, tries, last_error,
                   case when status in ('pending', 'unknown') then due_at end as next_try_at,
-                  lease_token is not null as "leased!", charge_id, decline_code, refusal,
+                  lease_token is not null as "leased!", charge_id, decline_code, rejection_reason,
                   created_at, updated_at
            from payments where order_id = $1 order by attempt"#,
         order_id
@@ -63,14 +63,14 @@ pub async fn attempts_of(
 /// Open attempts of this status, the longest due first.
 pub async fn open(
     connection: &mut PgConnection,
-    status: Status,
+    status: AttemptStatus,
     limit: i64,
 ) -> sqlx::Result<Vec<AttemptView>> {
     sqlx::query_as!(
         AttemptView,
         r#"select order_id, attempt, status, amount, currency, tries, last_error,
                   due_at as "next_try_at?", lease_token is not null as "leased!", charge_id,
-                  decline_code, refusal, created_at, updated_at
+                  decline_code, rejection_reason, created_at, updated_at
            from payments
            where status = $1 and status in ('pending', 'unknown')
            order by due_at limit $2"#,
@@ -100,7 +100,7 @@ pub async fn refunds_of(
 /// Open refunds of this status, the longest due first.
 pub async fn open_refunds(
     connection: &mut PgConnection,
-    status: Status,
+    status: RefundStatus,
     limit: i64,
 ) -> sqlx::Result<Vec<RefundView>> {
     sqlx::query_as!(

@@ -1,19 +1,25 @@
-//! Attempts in the hands of a charger: leased, settled, given back.
+//! Attempts that a charger works on: leased, settled, postponed.
 
+use std::time::Duration;
+
+use leases::LeaseRequest;
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::{Errand, Status};
-use crate::store::lease::{Leased, Postponement, Terms};
+use crate::domain::{AttemptStatus, Leased, Postponement, ProviderCall};
 
-/// Leases attempts of this status that are due, the longest due first. `skip locked`: chargers side
-/// by side take different rows instead of queueing for the same one. An attempt that somebody had in
-/// hand before and never settled is `unknown` from here on.
+/// Leases due attempts of this status, the longest due first. `skip locked`: concurrent chargers take
+/// different rows instead of waiting for the same one. An attempt that was leased before and never
+/// settled becomes `unknown`.
+///
+/// `resend_max`: how long after its first try a key may be sent again. After that the provider may have
+/// forgotten the key, and the charge is looked up instead.
 pub async fn lease_due(
     connection: &mut PgConnection,
-    status: Status,
-    terms: Terms,
+    status: AttemptStatus,
+    request: LeaseRequest,
+    resend_max: Duration,
 ) -> sqlx::Result<Vec<Leased>> {
     let rows = sqlx::query!(
         r#"with due as (
@@ -27,18 +33,20 @@ pub async fn lease_due(
         )
         update payments
         set lease_token = $1, due_at = now() + make_interval(secs => $2), tries = tries + 1,
-            status = case when tries = 0 then 'pending' else 'unknown' end,
+            status = case when tries = 0 then $6 else $7 end,
             first_called_at = coalesce(first_called_at, now())
         from due
         where payments.order_id = due.order_id and payments.attempt = due.attempt
         returning payments.order_id, payments.attempt, lease_token as "token!", amount, currency,
                   payment_method, tries, correlation_id, traceparent,
-                  refused_at is not null as "refused!", coalesce(forgotten, false) as "forgotten!""#,
-        terms.token,
-        terms.lease.as_secs_f64(),
-        terms.limit,
-        terms.resend_max.as_secs_f64(),
-        status.as_str()
+                  rejected_at is not null as "rejected!", coalesce(forgotten, false) as "forgotten!""#,
+        request.token,
+        request.lease.as_secs_f64(),
+        request.limit,
+        resend_max.as_secs_f64(),
+        status.as_str(),
+        AttemptStatus::leased(true).as_str(),
+        AttemptStatus::leased(false).as_str()
     )
     .fetch_all(connection)
     .await?;
@@ -51,53 +59,56 @@ pub async fn lease_due(
         tries: row.tries,
         correlation_id: row.correlation_id,
         traceparent: row.traceparent,
-        errand: Errand::of_attempt(row.refused, row.forgotten, row.payment_method),
+        call: ProviderCall::for_attempt(row.rejected, row.forgotten, row.payment_method),
     });
     Ok(leased.collect())
 }
 
 /// A definite outcome of a leased attempt.
 #[derive(Clone, Debug)]
-pub struct Settlement {
+pub struct AttemptSettlement {
     pub order_id: Uuid,
     pub attempt: i32,
     pub token: Uuid,
-    pub status: &'static str,
+    pub status: AttemptStatus,
     pub charge_id: Option<String>,
     pub decline_code: Option<String>,
 }
 
-/// An attempt that was settled just now.
+/// An attempt that a statement has settled.
 #[derive(Debug)]
-pub struct Settled {
+pub struct SettledAttempt {
     pub order_id: Uuid,
     pub attempt: i32,
-    /// Of the lease whose outcome it was.
+    /// The token of the lease whose result this is.
     pub token: Uuid,
     pub amount: i64,
     pub currency: String,
     pub customer_id: String,
     pub lines: Value,
     pub correlation_id: String,
-    /// Why fulfilment will not ship it, if it has said so by now.
-    pub refusal: Option<String>,
+    /// Why fulfilment will not ship the order, if it has rejected it.
+    pub rejection_reason: Option<String>,
     pub payment_method: String,
-    /// Of a direct charge.
+    /// Only for a direct charge.
     pub principal_id: Option<String>,
     pub request_key: Option<String>,
     pub reference: Option<String>,
 }
 
-/// Records the outcomes of those attempts whose lease is still in force, and returns them. A charger
-/// that overslept its lease is refused here: its attempt belongs to another one, or is settled.
+/// Settles the attempts that still have this lease token, and returns them. Other results are stale:
+/// the lease expired, and the attempt belongs to another charger or is settled.
 pub async fn settle(
     connection: &mut PgConnection,
-    outcomes: &[Settlement],
-) -> sqlx::Result<Vec<Settled>> {
+    outcomes: &[AttemptSettlement],
+) -> sqlx::Result<Vec<SettledAttempt>> {
     let order_ids: Vec<Uuid> = outcomes.iter().map(|outcome| outcome.order_id).collect();
     let attempts: Vec<i32> = outcomes.iter().map(|outcome| outcome.attempt).collect();
     let tokens: Vec<Uuid> = outcomes.iter().map(|outcome| outcome.token).collect();
-    let statuses: Vec<&str> = outcomes.iter().map(|outcome| outcome.status).collect();
+    let statuses: Vec<&str> = outcomes
+        .iter()
+        .map(|outcome| outcome.status.as_str())
+        .collect();
     let charges: Vec<Option<&str>> = outcomes
         .iter()
         .map(|outcome| outcome.charge_id.as_deref())
@@ -107,7 +118,7 @@ pub async fn settle(
         .map(|outcome| outcome.decline_code.as_deref())
         .collect();
     sqlx::query_as!(
-        Settled,
+        SettledAttempt,
         r#"update payments
          set status = outcome.status, charge_id = outcome.charge_id,
              decline_code = outcome.decline_code, lease_token = null, last_error = null,
@@ -117,7 +128,7 @@ pub async fn settle(
          where payments.order_id = outcome.order_id and payments.attempt = outcome.attempt
            and payments.lease_token = outcome.token
          returning payments.order_id, payments.attempt, outcome.token as "token!", amount,
-                   currency, customer_id, lines, correlation_id, refusal,
+                   currency, customer_id, lines, correlation_id, rejection_reason,
                    payment_method, principal_id, request_key, reference"#,
         &order_ids,
         &attempts,
@@ -130,7 +141,7 @@ pub async fn settle(
     .await
 }
 
-/// A charge of an open attempt that was found in the provider's books.
+/// A charge of an open attempt that the reconciler found in the provider's books.
 #[derive(Clone, Debug)]
 pub struct Found {
     pub order_id: Uuid,
@@ -138,37 +149,38 @@ pub struct Found {
     pub charge_id: String,
 }
 
-/// Records charges of attempts that are still open, whoever has them in hand: the books are the
-/// provider's own word. A charger that comes with the same word later finds its lease gone.
+/// Captures attempts that are still open, even if a charger holds their lease: the provider's books are
+/// authoritative. The charger's result is then stale.
 pub async fn capture_found(
     connection: &mut PgConnection,
     found: &[Found],
-) -> sqlx::Result<Vec<Settled>> {
+) -> sqlx::Result<Vec<SettledAttempt>> {
     let order_ids: Vec<Uuid> = found.iter().map(|found| found.order_id).collect();
     let attempts: Vec<i32> = found.iter().map(|found| found.attempt).collect();
     let charges: Vec<&str> = found.iter().map(|found| &*found.charge_id).collect();
     sqlx::query_as!(
-        Settled,
+        SettledAttempt,
         r#"update payments
-         set status = 'captured', charge_id = found.charge_id, lease_token = null,
+         set status = $5, charge_id = found.charge_id, lease_token = null,
              last_error = null, updated_at = now()
          from unnest($1::uuid[], $2::integer[], $3::text[])
             as found (order_id, attempt, charge_id)
          where payments.order_id = found.order_id and payments.attempt = found.attempt
            and payments.status in ('pending', 'unknown')
          returning payments.order_id, payments.attempt, $4::uuid as "token!", amount,
-                   currency, customer_id, lines, correlation_id, refusal,
+                   currency, customer_id, lines, correlation_id, rejection_reason,
                    payment_method, principal_id, request_key, reference"#,
         &order_ids,
         &attempts,
         &charges as &[&str],
         Uuid::nil(),
+        AttemptStatus::Captured.as_str(),
     )
     .fetch_all(connection)
     .await
 }
 
-/// Gives attempts back, due again after their delay; fenced like [`settle`].
+/// Ends the leases of attempts, which are due again after their delay. Fenced like [`settle`].
 pub async fn postpone(
     connection: &mut PgConnection,
     postponements: &[Postponement<'_>],
@@ -185,7 +197,7 @@ pub async fn postpone(
     sqlx::query!(
         "update payments
          set due_at = now() + make_interval(secs => later.delay), lease_token = null,
-             status = 'unknown', last_error = later.error, updated_at = now(),
+             status = $7, last_error = later.error, updated_at = now(),
              first_called_at = case when later.absent then null else first_called_at end
          from unnest($1::uuid[], $2::integer[], $3::uuid[], $4::double precision[], $5::text[],
                      $6::boolean[]) as later (order_id, attempt, token, delay, error, absent)
@@ -197,6 +209,7 @@ pub async fn postpone(
         &delays,
         &errors as &[&str],
         &absences,
+        AttemptStatus::Unknown.as_str(),
     )
     .execute(connection)
     .await?;

@@ -1,4 +1,4 @@
-//! What the reconciler reads and writes.
+//! The reports of the reconciler, and the rows that it compares.
 
 use std::time::Duration;
 
@@ -9,26 +9,27 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::books::{Attempt, OurRefund};
+use crate::domain::{AttemptStatus, RefundStatus};
 
-/// Keeps two sweeps apart; `"reco"` in ASCII.
+/// The advisory lock of a sweep; `"reco"` in ASCII.
 const LOCK: i64 = 0x7265_636f;
 
-/// How long a sweep may be silent before its session, and so its lock, is taken away: longer than a
-/// page and the provider's answer may take.
-const SILENCE_MS_MAX: &str = "120000";
+/// How long the session of a sweep may be idle before Postgres ends it and frees its lock. Longer than a
+/// page and the provider's response may take.
+const IDLE_MS_MAX: &str = "120000";
 
-/// A report as it stands in the table.
+/// A report in the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     pub id: i64,
     pub trigger: String,
     pub started_at: DateTime<Utc>,
-    /// Absent while it goes on, and for good if it was interrupted.
+    /// Absent while the sweep runs, and forever if it was interrupted.
     pub finished_at: Option<DateTime<Utc>>,
     pub pages: i32,
     pub charges: i64,
     pub attempts: i64,
-    pub young: i64,
+    pub recent: i64,
     pub settled: i64,
     pub refunds_settled: i64,
     pub refunds_opened: i64,
@@ -41,29 +42,29 @@ pub struct Report {
 pub struct Tally {
     pub charges: i64,
     pub attempts: i64,
-    pub young: i64,
+    pub recent: i64,
     pub settled: i64,
     pub refunds_settled: i64,
     pub refunds_opened: i64,
     pub differing: i64,
-    /// As many as the report has room for.
+    /// Up to the limit of the report.
     pub differences: Value,
 }
 
-/// Whether this session is now the only one that sweeps. The lock goes with the session.
+/// Whether this session now holds the lock. The lock ends with the session.
 pub async fn try_lock(connection: &mut PgConnection) -> sqlx::Result<bool> {
     let row = sqlx::query!(
         r#"select pg_try_advisory_lock($1) as "locked!",
                   set_config('idle_session_timeout', $2, false)"#,
         LOCK,
-        SILENCE_MS_MAX
+        IDLE_MS_MAX
     )
     .fetch_one(connection)
     .await?;
     Ok(row.locked)
 }
 
-/// Gives it back. The end of the session would do so too, but only a moment after it was asked for.
+/// Frees the lock. The end of the session would free it too, but with a delay.
 pub async fn unlock(connection: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::query_scalar!("select pg_advisory_unlock($1)", LOCK)
         .fetch_one(connection)
@@ -80,19 +81,19 @@ pub async fn begin(connection: &mut PgConnection, trigger: &str) -> sqlx::Result
     .await
 }
 
-/// Adds a page, in the transaction of what the page did.
+/// Adds a page to the report, in the transaction that applies the page.
 pub async fn add(connection: &mut PgConnection, id: i64, tally: &Tally) -> sqlx::Result<()> {
     sqlx::query!(
         "update reconciliations
          set pages = pages + 1, charges = charges + $2, attempts = attempts + $3,
-             young = young + $4, settled = settled + $5, refunds_settled = refunds_settled + $6,
+             recent = recent + $4, settled = settled + $5, refunds_settled = refunds_settled + $6,
              refunds_opened = refunds_opened + $7, differing = differing + $8,
              differences = differences || $9
          where id = $1",
         id,
         tally.charges,
         tally.attempts,
-        tally.young,
+        tally.recent,
         tally.settled,
         tally.refunds_settled,
         tally.refunds_opened,
@@ -108,7 +109,7 @@ pub async fn finish(connection: &mut PgConnection, id: i64) -> sqlx::Result<Repo
     sqlx::query_as!(
         Report,
         "update reconciliations set finished_at = now() where id = $1
-         returning id, trigger, started_at, finished_at, pages, charges, attempts, young, settled,
+         returning id, trigger, started_at, finished_at, pages, charges, attempts, recent, settled,
                    refunds_settled, refunds_opened, differing, differences",
         id
     )
@@ -116,11 +117,11 @@ pub async fn finish(connection: &mut PgConnection, id: i64) -> sqlx::Result<Repo
     .await
 }
 
-/// The newest reports first.
+/// The latest reports, newest first.
 pub async fn latest(connection: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<Report>> {
     sqlx::query_as!(
         Report,
-        "select id, trigger, started_at, finished_at, pages, charges, attempts, young, settled,
+        "select id, trigger, started_at, finished_at, pages, charges, attempts, recent, settled,
                 refunds_settled, refunds_opened, differing, differences
          from reconciliations order by id desc limit $1",
         limit
@@ -129,71 +130,50 @@ pub async fn latest(connection: &mut PgConnection, limit: i64) -> sqlx::Result<V
     .await
 }
 
-struct Row {
-    order_id: Uuid,
-    attempt: i32,
-    status: String,
-    amount: i64,
-    currency: String,
-    charge_id: Option<String>,
-}
-
-impl Row {
-    fn read(self) -> anyhow::Result<Attempt> {
-        Ok(Attempt {
-            order_id: self.order_id,
-            attempt: self.attempt,
-            status: self.status.parse()?,
-            amount: self.amount,
-            currency: self.currency,
-            charge_id: self.charge_id,
-        })
-    }
-}
-
 /// The attempts that these keys name.
 pub async fn attempts(
     connection: &mut PgConnection,
     order_ids: &[Uuid],
     attempts: &[i32],
-) -> anyhow::Result<Vec<Attempt>> {
-    let rows = sqlx::query_as!(
-        Row,
-        "select order_id, attempt, status, amount, currency, charge_id from payments
-         where (order_id, attempt) in (select * from unnest($1::uuid[], $2::integer[]))",
+) -> sqlx::Result<Vec<Attempt>> {
+    sqlx::query_as!(
+        Attempt,
+        r#"select order_id, attempt, status as "status: AttemptStatus", amount, currency, charge_id
+           from payments
+           where (order_id, attempt) in (select * from unnest($1::uuid[], $2::integer[]))"#,
         order_ids,
         attempts
     )
     .fetch_all(connection)
-    .await?;
-    rows.into_iter().map(Row::read).collect()
+    .await
 }
 
-/// Captured attempts with a charge from behind `after` up to `last`, old enough to be in the books.
-/// `None`: to the end.
+/// Captured attempts with a charge after `after` and up to `last`, old enough to be in the books.
+/// `None`: no upper limit.
 pub async fn captured(
     connection: &mut PgConnection,
     after: &str,
     last: Option<&str>,
     grace: Duration,
     limit: i64,
-) -> anyhow::Result<Vec<Attempt>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"select order_id, attempt, status, amount, currency, charge_id from payments
+) -> sqlx::Result<Vec<Attempt>> {
+    sqlx::query_as!(
+        Attempt,
+        r#"select order_id, attempt, status as "status: AttemptStatus", amount, currency, charge_id
+           from payments
            where charge_id collate "C" > $1
              and ($2::text is null or charge_id collate "C" <= $2)
-             and status = 'captured' and updated_at <= now() - make_interval(secs => $3)
+             and status = $5 and updated_at <= now() - make_interval(secs => $3)
            order by charge_id collate "C"
            limit $4"#,
         after,
         last,
         grace.as_secs_f64(),
-        limit
+        limit,
+        AttemptStatus::Captured.as_str()
     )
     .fetch_all(connection)
-    .await?;
-    rows.into_iter().map(Row::read).collect()
+    .await
 }
 
 /// Our refunds of these charges, by charge.
@@ -202,8 +182,8 @@ pub async fn refunds(
     charge_ids: &[&str],
 ) -> sqlx::Result<Vec<(String, OurRefund)>> {
     let rows = sqlx::query!(
-        "select charge_id, key, status = 'refunded' as \"refunded!\" from refunds
-         where charge_id = any($1)",
+        r#"select charge_id, key, status as "status: RefundStatus" from refunds
+           where charge_id = any($1)"#,
         charge_ids as &[&str]
     )
     .fetch_all(connection)
@@ -211,7 +191,7 @@ pub async fn refunds(
     let refunds = rows.into_iter().map(|row| {
         let refund = OurRefund {
             key: row.key,
-            refunded: row.refunded,
+            status: row.status,
         };
         (row.charge_id, refund)
     });

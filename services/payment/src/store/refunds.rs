@@ -1,12 +1,14 @@
-//! The table of refunds: opened, leased, settled, given back.
+//! The table of refunds: opened, leased, settled, postponed.
 
+use std::time::Duration;
+
+use leases::LeaseRequest;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::Errand;
-use crate::store::lease::{Leased, Postponement, Terms};
+use crate::domain::{Leased, Postponement, ProviderCall, RefundStatus};
 
-/// The intent to give a charge back.
+/// A refund to store before the provider is called.
 #[derive(Clone, Debug)]
 pub struct NewRefund {
     pub charge_id: String,
@@ -20,7 +22,7 @@ pub struct NewRefund {
     pub traceparent: Option<String>,
 }
 
-/// Stores refunds, and returns how many are new: a charge that has one already gets no second.
+/// Stores refunds and returns the number of new ones. A charge never gets a second refund.
 pub async fn open(connection: &mut PgConnection, refunds: &[NewRefund]) -> sqlx::Result<u64> {
     let charges: Vec<&str> = refunds.iter().map(|new| &*new.charge_id).collect();
     let keys: Vec<&str> = refunds.iter().map(|new| &*new.key).collect();
@@ -55,8 +57,12 @@ pub async fn open(connection: &mut PgConnection, refunds: &[NewRefund]) -> sqlx:
     Ok(opened.rows_affected())
 }
 
-/// Leases refunds that are due, as `payments::lease_due` does attempts.
-pub async fn lease_due(connection: &mut PgConnection, terms: Terms) -> sqlx::Result<Vec<Leased>> {
+/// Leases due refunds, like `payments::lease_due` for attempts.
+pub async fn lease_due(
+    connection: &mut PgConnection,
+    request: LeaseRequest,
+    resend_max: Duration,
+) -> sqlx::Result<Vec<Leased>> {
     let rows = sqlx::query!(
         r#"with due as (
             select charge_id, first_called_at <= now() - make_interval(secs => $4) as forgotten
@@ -68,17 +74,19 @@ pub async fn lease_due(connection: &mut PgConnection, terms: Terms) -> sqlx::Res
         )
         update refunds
         set lease_token = $1, due_at = now() + make_interval(secs => $2), tries = tries + 1,
-            status = case when tries = 0 then 'pending' else 'unknown' end,
+            status = case when tries = 0 then $5 else $6 end,
             first_called_at = coalesce(first_called_at, now())
         from due
         where refunds.charge_id = due.charge_id
         returning refunds.charge_id, key, order_id, attempt, lease_token as "token!", amount,
                   currency, tries, correlation_id, traceparent,
                   coalesce(forgotten, false) as "forgotten!""#,
-        terms.token,
-        terms.lease.as_secs_f64(),
-        terms.limit,
-        terms.resend_max.as_secs_f64()
+        request.token,
+        request.lease.as_secs_f64(),
+        request.limit,
+        resend_max.as_secs_f64(),
+        RefundStatus::leased(true).as_str(),
+        RefundStatus::leased(false).as_str()
     )
     .fetch_all(connection)
     .await?;
@@ -91,22 +99,23 @@ pub async fn lease_due(connection: &mut PgConnection, terms: Terms) -> sqlx::Res
         tries: row.tries,
         correlation_id: row.correlation_id,
         traceparent: row.traceparent,
-        errand: Errand::of_refund(row.forgotten, row.charge_id, row.key),
+        call: ProviderCall::for_refund(row.forgotten, row.charge_id, row.key),
     });
     Ok(leased.collect())
 }
 
 /// A refund that the provider confirmed.
 #[derive(Clone, Debug)]
-pub struct Settlement {
+pub struct RefundSettlement {
     pub key: String,
     pub token: Uuid,
+    pub status: RefundStatus,
     pub refund_id: String,
 }
 
-/// A refund that was settled just now.
+/// A refund that a statement has settled.
 #[derive(Debug)]
-pub struct Settled {
+pub struct SettledRefund {
     pub key: String,
     pub charge_id: String,
     pub refund_id: String,
@@ -118,53 +127,60 @@ pub struct Settled {
     pub correlation_id: String,
 }
 
-/// Records those whose lease is still in force, and returns them.
+/// Settles the refunds that still have this lease token, and returns them. Other results are stale.
 pub async fn settle(
     connection: &mut PgConnection,
-    outcomes: &[Settlement],
-) -> sqlx::Result<Vec<Settled>> {
+    outcomes: &[RefundSettlement],
+) -> sqlx::Result<Vec<SettledRefund>> {
     let keys: Vec<&str> = outcomes.iter().map(|outcome| &*outcome.key).collect();
     let tokens: Vec<Uuid> = outcomes.iter().map(|outcome| outcome.token).collect();
     let ids: Vec<&str> = outcomes.iter().map(|outcome| &*outcome.refund_id).collect();
+    let statuses: Vec<&str> = outcomes
+        .iter()
+        .map(|outcome| outcome.status.as_str())
+        .collect();
     sqlx::query_as!(
-        Settled,
+        SettledRefund,
         r#"update refunds
-         set status = 'refunded', refund_id = outcome.refund_id, lease_token = null,
+         set status = outcome.status, refund_id = outcome.refund_id, lease_token = null,
              last_error = null, updated_at = now()
-         from unnest($1::text[], $2::uuid[], $3::text[]) as outcome (key, token, refund_id)
+         from unnest($1::text[], $2::uuid[], $3::text[], $4::text[])
+            as outcome (key, token, refund_id, status)
          where refunds.key = outcome.key and refunds.lease_token = outcome.token
          returning refunds.key, charge_id, outcome.refund_id as "refund_id!", order_id, attempt,
                    amount, currency, reason, correlation_id"#,
         &keys as &[&str],
         &tokens,
         &ids as &[&str],
+        &statuses as &[&str],
     )
     .fetch_all(connection)
     .await
 }
 
-/// Records a refund that was found in the provider's books, whoever has it in hand.
+/// Settles a refund that was found in the provider's books, even if a charger holds its lease.
 pub async fn settle_found(
     connection: &mut PgConnection,
     charge_id: &str,
     refund_id: &str,
-) -> sqlx::Result<Option<Settled>> {
+) -> sqlx::Result<Option<SettledRefund>> {
     sqlx::query_as!(
-        Settled,
+        SettledRefund,
         r#"update refunds
-         set status = 'refunded', refund_id = $2, lease_token = null, last_error = null,
+         set status = $3, refund_id = $2, lease_token = null, last_error = null,
              updated_at = now()
          where charge_id = $1 and status in ('pending', 'unknown')
          returning key, charge_id, refund_id as "refund_id!", order_id, attempt, amount, currency,
                    reason, correlation_id"#,
         charge_id,
-        refund_id
+        refund_id,
+        RefundStatus::Refunded.as_str()
     )
     .fetch_optional(connection)
     .await
 }
 
-/// Gives refunds back, due again after their delay; fenced like [`settle`].
+/// Ends the leases of refunds, which are due again after their delay. Fenced like [`settle`].
 pub async fn postpone(
     connection: &mut PgConnection,
     postponements: &[Postponement<'_>],
@@ -180,7 +196,7 @@ pub async fn postpone(
     sqlx::query!(
         "update refunds
          set due_at = now() + make_interval(secs => later.delay), lease_token = null,
-             status = 'unknown', last_error = later.error, updated_at = now(),
+             status = $6, last_error = later.error, updated_at = now(),
              first_called_at = case when later.absent then null else first_called_at end
          from unnest($1::text[], $2::uuid[], $3::double precision[], $4::text[], $5::boolean[])
             as later (key, token, delay, error, absent)
@@ -190,6 +206,7 @@ pub async fn postpone(
         &delays,
         &errors as &[&str],
         &absences,
+        RefundStatus::Unknown.as_str(),
     )
     .execute(connection)
     .await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_keys::Authenticator;
-use payment::direct::{Desk, POLL_DEFAULT};
+use payment::direct::{DirectCharges, POLL_DEFAULT};
 use payment::routes::{self, Services};
 use payment::waiting::Waiting;
 use reqwest::header::HeaderMap;
@@ -64,7 +64,7 @@ impl Front {
             pool: pool.clone(),
             reconciler: reconciler(harness, Duration::ZERO),
             authenticator: Authenticator::new(pool.clone()),
-            desk: Desk {
+            direct_charges: DirectCharges {
                 pool: pool.clone(),
                 due: Arc::new(Notify::new()),
                 waiting: waiting.clone(),

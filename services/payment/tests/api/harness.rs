@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leases::{Done, Record as _};
 use payment::charger::Answered;
 use payment::config::Migration;
 use payment::recorder::Recorder;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use service_kit::Backoff;
 use sqlx::FromRow;
 use sqlx::postgres::{PgPool, PgPoolOptions};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use uuid::Uuid;
 use wiremock::MockServer;
 
@@ -98,7 +99,7 @@ impl Harness {
         Stepper::new(self.pool.clone(), psp_url, lease)
     }
 
-    pub(crate) fn recorder(&self, answers: mpsc::Receiver<Answered>) -> Recorder {
+    pub(crate) fn recorder(&self) -> Recorder {
         Recorder {
             pool: self.pool.clone(),
             backoff: Backoff {
@@ -108,12 +109,11 @@ impl Harness {
             wake: outbox::Wake::default(),
             refund_due: Arc::new(Notify::new()),
             waiting: Waiting::default(),
-            answers,
         }
     }
 
-    pub(crate) async fn record(&self, answers: &[Answered]) -> anyhow::Result<usize> {
-        self.recorder(mpsc::channel(1).1).record(answers).await
+    pub(crate) async fn record(&self, answers: &[Done<Answered>]) -> anyhow::Result<usize> {
+        self.recorder().record(answers).await
     }
 
     pub(crate) async fn payment(&self, order_id: Uuid, attempt: i32) -> Payment {

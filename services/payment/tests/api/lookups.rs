@@ -76,7 +76,7 @@ async fn the_provider_s_word_that_there_is_no_charge_allows_the_same_attempt_onc
     assert_eq!(step(&harness).await, 0);
     let between = harness.payment(order, 1).await;
     assert_eq!(between.status, "unknown");
-    let reason = "the provider has no such charge";
+    let reason = "the provider has no entry under the key";
     assert_eq!(between.last_error.as_deref(), Some(reason));
     assert_eq!(charges_sent(&harness).await, 1);
 

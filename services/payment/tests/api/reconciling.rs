@@ -16,7 +16,7 @@ use wiremock::{Mock, Request, ResponseTemplate};
 
 use crate::harness::{Harness, LONG};
 use crate::provider::{asked, captures, refunds};
-use crate::refusals::refuse;
+use crate::rejections::reject;
 
 pub(crate) const ALL: Trigger = Trigger::Operator { all: true };
 
@@ -26,7 +26,7 @@ pub(crate) fn reconciler(harness: &Harness, grace: Duration) -> Reconciler {
         psp: psp::Client::new(&harness.psp.uri(), Duration::from_secs(5)).unwrap(),
         interval: Duration::ZERO,
         grace,
-        unheard_grace: Duration::ZERO,
+        orphan_grace: Duration::ZERO,
         lookback: Duration::from_secs(3_600),
         wake: outbox::Wake::default(),
         refund_due: Arc::new(Notify::new()),
@@ -142,7 +142,7 @@ async fn a_refused_attempt_that_was_charged_after_all_is_settled_and_refunded() 
     // Sent once, with nothing mounted to answer; then refused.
     let unknown = harness.stepper(LONG).call().await;
     harness.record(&unknown).await.unwrap();
-    refuse(&harness, order, 1).await;
+    reject(&harness, order, 1).await;
     let id = Uuid::now_v7();
     books_hold(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
     let report = sweep(&harness).await;
@@ -163,7 +163,7 @@ async fn charges_that_no_attempt_owns_go_back_once_each() {
     let ids = [(); 4].map(|()| Uuid::now_v7());
     let (captured, voided) = (harness.open_new().await, harness.open_new().await);
     settle(&harness, captured, &ids[0].to_string()).await;
-    refuse(&harness, voided, 1).await;
+    reject(&harness, voided, 1).await;
     let stranger = Uuid::new_v4();
     books_hold(
         &harness,
@@ -205,13 +205,13 @@ async fn a_charge_whose_attempt_may_still_come_is_waited_for_and_a_foreign_one_i
     )
     .await;
     let patient = Reconciler {
-        unheard_grace: Duration::from_secs(60),
+        orphan_grace: Duration::from_secs(60),
         ..reconciler(&harness, Duration::ZERO)
     };
     let report = patient.sweep(ALL).await.unwrap();
     let expected = [
         pair("foreign_charge", "flagged"),
-        pair("unheard_charge", "waited for"),
+        pair("orphan_charge", "waited for"),
     ];
     assert_eq!(kinds(&report), expected);
     assert_eq!(report.refunds_opened, 0);
@@ -252,7 +252,7 @@ async fn a_refund_that_the_books_have_is_settled() {
     let harness = Harness::create().await;
     let (order, id) = (harness.open_new().await, Uuid::now_v7());
     settle(&harness, order, &id.to_string()).await;
-    refuse(&harness, order, 1).await;
+    reject(&harness, order, 1).await;
     let mut charge = charge(id, order, format!("pay:{order}:1"));
     let key = format!("refund:{order}:1");
     charge["refunds"] = json!([{ "id": "re_1", "idempotency_key": key, "amount": 5_000 }]);
@@ -271,11 +271,11 @@ async fn what_is_young_is_left_to_those_who_are_at_it() {
     let (order, id) = (harness.open_new().await, Uuid::now_v7());
     let stranger = Uuid::new_v4();
     let orphan = charge(Uuid::now_v7(), stranger, "by-hand".to_owned());
-    let young = charge(id, order, format!("pay:{order}:1"));
-    books_hold(&harness, vec![young, orphan]).await;
+    let recent = charge(id, order, format!("pay:{order}:1"));
+    books_hold(&harness, vec![recent, orphan]).await;
     let patient = reconciler(&harness, Duration::from_secs(60));
     let report = patient.sweep(ALL).await.unwrap();
-    assert_eq!((report.young, report.settled), (2, 0));
+    assert_eq!((report.recent, report.settled), (2, 0));
     assert_eq!(report.differing, 0);
     assert_eq!(harness.payment(order, 1).await.status, "pending");
 }

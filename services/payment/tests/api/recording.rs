@@ -23,8 +23,8 @@ async fn an_answer_that_cannot_be_recorded_takes_no_other_along() {
     assert_eq!(stepper.lease().await, 4);
     stepper.all_answered(4).await;
     harness
-        .recorder(stepper.into_answers())
-        .run()
+        .recorder()
+        .run(stepper.into_answers())
         .await
         .unwrap();
     for order in others {

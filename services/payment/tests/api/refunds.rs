@@ -7,7 +7,7 @@ use wiremock::{Mock, Request, ResponseTemplate};
 
 use crate::harness::{Harness, LONG};
 use crate::provider::{asked, captures, first_refunds_say, refunds};
-use crate::refusals::refuse;
+use crate::rejections::reject;
 
 #[derive(Debug, PartialEq, sqlx::FromRow)]
 struct Refund {
@@ -30,7 +30,7 @@ async fn refused(harness: &Harness) -> Uuid {
     captures(&harness.psp).await;
     let order = harness.open_new().await;
     step(harness).await;
-    refuse(harness, order, 1).await;
+    reject(harness, order, 1).await;
     order
 }
 

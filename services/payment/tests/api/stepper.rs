@@ -1,12 +1,13 @@
-//! A charger that is stepped by hand.
+//! Chargers that are stepped by hand.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use payment::charger::{Answered, Charger, Work};
+use leases::{Done, Settings, Worker};
+use payment::charger::{Answered, Charger, LEASE_BATCH_MAX, Queue};
 use payment::psp;
 use sqlx::PgPool;
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, mpsc};
 
 use crate::harness::{EVENTUALLY, eventually};
 
@@ -15,56 +16,51 @@ const PSP_TIMEOUT: Duration = Duration::from_millis(1_500);
 pub(crate) const RESEND_MAX: Duration = Duration::from_secs(3_600);
 const IN_FLIGHT_MAX: usize = 64;
 
-/// A charger that is stepped by hand, and its answers.
+/// One charger for each queue, as in the service, and their answers.
 pub(crate) struct Stepper {
-    charger: Charger,
-    /// As in the service, each charger has its own.
-    slots: [Arc<Semaphore>; 3],
-    answers: mpsc::Receiver<Answered>,
+    chargers: [Worker<Charger>; 3],
+    answers: mpsc::Receiver<Done<Answered>>,
 }
 
 impl Stepper {
     pub(crate) fn new(pool: PgPool, psp_url: &str, lease: Duration) -> Self {
         let (sender, answers) = mpsc::channel(IN_FLIGHT_MAX);
-        let charger = Charger {
-            work: Work::Fresh,
-            pool,
-            psp: psp::Client::new(psp_url, PSP_TIMEOUT).unwrap(),
+        let psp = psp::Client::new(psp_url, PSP_TIMEOUT).unwrap();
+        let settings = Settings {
             lease,
-            resend_max: RESEND_MAX,
-            // Only its `run` would use these.
+            // Only `run` uses it.
             poll: Duration::ZERO,
             in_flight_max: IN_FLIGHT_MAX,
-            due: Arc::new(Notify::new()),
-            answers: sender,
+            batch_max: LEASE_BATCH_MAX,
         };
-        Self {
-            charger,
-            slots: [(); 3].map(|()| Arc::new(Semaphore::new(IN_FLIGHT_MAX))),
-            answers,
-        }
+        let chargers = Queue::ALL.map(|queue| {
+            let charger = Charger {
+                queue,
+                pool: pool.clone(),
+                psp: psp.clone(),
+                resend_max: RESEND_MAX,
+            };
+            Worker::new(charger, settings, Arc::new(Notify::new()), sender.clone())
+        });
+        Self { chargers, answers }
     }
 
     /// One step of each charger: first tries, unknown outcomes, refunds.
     pub(crate) async fn lease(&self) -> usize {
         let mut leased = 0;
-        for (work, slots) in Work::ALL.into_iter().zip(&self.slots) {
-            let charger = Charger {
-                work,
-                ..self.charger.clone()
-            };
-            leased += charger.lease_and_call(slots).await.unwrap();
+        for charger in &self.chargers {
+            leased += charger.step().await.unwrap();
         }
         leased
     }
 
     /// One step, and the answers to all that it leased.
-    pub(crate) async fn call(&mut self) -> Vec<Answered> {
+    pub(crate) async fn call(&mut self) -> Vec<Done<Answered>> {
         let leased = self.lease().await;
         self.answers(leased).await
     }
 
-    pub(crate) async fn answers(&mut self, count: usize) -> Vec<Answered> {
+    pub(crate) async fn answers(&mut self, count: usize) -> Vec<Done<Answered>> {
         let mut answers = Vec::with_capacity(count);
         while answers.len() < count {
             let next = tokio::time::timeout(EVENTUALLY, self.answers.recv()).await;
@@ -82,7 +78,7 @@ impl Stepper {
     }
 
     /// The channel with the answers; no more will come.
-    pub(crate) fn into_answers(self) -> mpsc::Receiver<Answered> {
+    pub(crate) fn into_answers(self) -> mpsc::Receiver<Done<Answered>> {
         self.answers
     }
 }

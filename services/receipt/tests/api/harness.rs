@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leases::{Done, Record as _};
 use receipt::config::Migration;
 use receipt::recorder::Recorder;
 use receipt::sender::Tried;
@@ -13,7 +14,6 @@ use sqlx::postgres::{PgPool, PgPoolOptions};
 use tempfile::TempDir;
 use testkit::smtp_sink::{self, Action, Behaviour, Mail, behaviour};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
@@ -109,26 +109,24 @@ impl Harness {
         Stepper::new(self, self.smtp_port, lease)
     }
 
-    pub(crate) fn recorder(&self, outcomes: mpsc::Receiver<Tried>) -> Recorder {
+    pub(crate) fn recorder(&self) -> Recorder {
         Recorder {
             pool: self.pool.clone(),
             backoff: Backoff {
                 base: Duration::from_secs(10),
                 max: Duration::from_secs(20),
             },
-            outcomes,
         }
     }
 
-    pub(crate) async fn record(&self, tried: &[Tried]) -> u64 {
-        let recorder = self.recorder(mpsc::channel(1).1);
-        recorder.record(tried).await.unwrap()
+    pub(crate) async fn record(&self, tried: &[Done<Tried>]) -> usize {
+        self.recorder().record(tried).await.unwrap()
     }
 
     /// Tries every due mail once: dialogue and record. Returns the number of mails.
     pub(crate) async fn try_once(&self) -> usize {
         let tried = self.stepper(LONG).send().await;
-        assert_eq!(self.record(&tried).await, tried.len() as u64);
+        assert_eq!(self.record(&tried).await, tried.len());
         tried.len()
     }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leases::{Done, Worker};
 use receipt::config::{Smtp, TlsMode};
 use receipt::sender::{Sender, Tried};
 use receipt::smtp;
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, mpsc};
 
 use crate::harness::{EVENTUALLY, Harness};
 
@@ -14,9 +15,8 @@ const TIMEOUT_MS: u64 = 1_500;
 const CONNECTIONS_MAX: usize = 16;
 
 pub(crate) struct Stepper {
-    sender: Sender,
-    slots: Arc<Semaphore>,
-    outcomes: mpsc::Receiver<Tried>,
+    sender: Worker<Sender>,
+    outcomes: mpsc::Receiver<Done<Tried>>,
 }
 
 impl Stepper {
@@ -44,28 +44,29 @@ impl Stepper {
         let from = "ChargeOnce <receipts@shop.example>".parse().unwrap();
         let sender = Sender {
             pool: harness.pool.clone(),
-            smtp: Arc::new(smtp::Client::new(&settings, &from).unwrap()),
+            smtp: smtp::Client::new(&settings, &from).unwrap(),
             from,
-            lease,
-            // Only `run` uses these.
-            poll: Duration::ZERO,
-            connections_max: CONNECTIONS_MAX,
-            due: Arc::new(Notify::new()),
-            outcomes,
         };
+        let settings = leases::Settings {
+            lease,
+            // Only `run` uses it.
+            poll: Duration::ZERO,
+            in_flight_max: CONNECTIONS_MAX,
+            batch_max: CONNECTIONS_MAX,
+        };
+        let due = Arc::new(Notify::new());
         Self {
-            sender,
-            slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            sender: Worker::new(sender, settings, due, outcomes),
             outcomes: receiver,
         }
     }
 
     pub(crate) async fn lease(&self) -> usize {
-        self.sender.lease_and_send(&self.slots).await.unwrap()
+        self.sender.step().await.unwrap()
     }
 
     /// Runs one step, and returns the outcomes of everything it leased.
-    pub(crate) async fn send(&mut self) -> Vec<Tried> {
+    pub(crate) async fn send(&mut self) -> Vec<Done<Tried>> {
         let leased = self.lease().await;
         let mut tried = Vec::with_capacity(leased);
         while tried.len() < leased {

@@ -12,7 +12,7 @@ fn charge(id: &str) -> Charge {
     }
 }
 
-fn attempt(status: Status, charge_id: Option<&str>) -> Attempt {
+fn attempt(status: AttemptStatus, charge_id: Option<&str>) -> Attempt {
     Attempt {
         order_id: Uuid::nil(),
         attempt: 1,
@@ -32,24 +32,24 @@ fn refund(key: &str) -> Refund {
 }
 
 #[test]
-fn a_charge_belongs_to_its_attempt_or_goes_back() {
+fn charge_belongs_to_its_attempt_or_is_an_orphan() {
     let is_orphan = |finding| matches!(finding, Finding::Orphan(_));
     let judged = |status, charge_id| judge(&charge("ch"), Some(&attempt(status, charge_id)));
-    assert_eq!(judged(Status::Captured, Some("ch")), Finding::Agrees);
-    assert_eq!(judged(Status::Pending, None), Finding::Settle);
-    assert_eq!(judged(Status::Unknown, None), Finding::Settle);
-    assert!(is_orphan(judged(Status::Captured, Some("another"))));
-    assert!(is_orphan(judged(Status::Declined, None)));
-    assert!(is_orphan(judged(Status::Voided, None)));
+    assert_eq!(judged(AttemptStatus::Captured, Some("ch")), Finding::Agrees);
+    assert_eq!(judged(AttemptStatus::Pending, None), Finding::Settle);
+    assert_eq!(judged(AttemptStatus::Unknown, None), Finding::Settle);
+    assert!(is_orphan(judged(AttemptStatus::Captured, Some("another"))));
+    assert!(is_orphan(judged(AttemptStatus::Declined, None)));
+    assert!(is_orphan(judged(AttemptStatus::Voided, None)));
     assert_eq!(judge(&charge("ch"), None), Finding::Foreign);
     let mut ours = charge("ch");
     ours.idempotency_key = format!("pay:{}:1", Uuid::nil());
-    assert_eq!(judge(&ours, None), Finding::Unheard);
+    assert_eq!(judge(&ours, None), Finding::OrphanWithoutAttempt);
 }
 
 #[test]
-fn another_amount_or_currency_is_a_mismatch() {
-    let mut ours = attempt(Status::Captured, Some("ch"));
+fn other_amount_or_currency_is_a_mismatch() {
+    let mut ours = attempt(AttemptStatus::Captured, Some("ch"));
     assert_eq!(amount_differs(&charge("ch"), &ours), None);
     ours.amount = 501;
     assert!(amount_differs(&charge("ch"), &ours).is_some());
@@ -59,39 +59,40 @@ fn another_amount_or_currency_is_a_mismatch() {
 }
 
 #[test]
-fn a_refund_is_settled_flagged_or_in_order() {
-    let ours = |refunded| OurRefund {
+fn refund_is_settled_flagged_or_agrees() {
+    let ours = |status| OurRefund {
         key: "refund:order:1".to_owned(),
-        refunded,
+        status,
     };
+    let (open, refunded) = (ours(RefundStatus::Unknown), ours(RefundStatus::Refunded));
     let mut charge = charge("ch");
     assert_eq!(refund_differences(&charge, None), []);
-    assert_eq!(refund_differences(&charge, Some(&ours(false))), []);
-    let missing = &refund_differences(&charge, Some(&ours(true)))[0];
+    assert_eq!(refund_differences(&charge, Some(&open)), []);
+    let missing = &refund_differences(&charge, Some(&refunded))[0];
     assert_eq!(missing.kind, "refund_not_in_books");
 
     charge.refunds.push(refund("refund:order:1"));
-    assert_eq!(refund_differences(&charge, Some(&ours(true))), []);
-    assert_eq!(refund_to_settle(&charge, Some(&ours(true))), None);
-    let settle = refund_to_settle(&charge, Some(&ours(false)));
+    assert_eq!(refund_differences(&charge, Some(&refunded)), []);
+    assert_eq!(refund_to_settle(&charge, Some(&refunded)), None);
+    let settle = refund_to_settle(&charge, Some(&open));
     assert_eq!(settle, Some("re-refund:order:1"));
     assert_eq!(refund_to_settle(&charge, None), None);
 
     charge.refunds.push(refund("by-hand"));
-    let found = refund_differences(&charge, Some(&ours(true)));
+    let found = refund_differences(&charge, Some(&refunded));
     let kinds: Vec<&str> = found.iter().map(|it| it.kind).collect();
     assert_eq!(kinds, ["refund_not_recorded", "refunded_twice"]);
     assert!(found[0].detail.contains("by-hand"));
     charge.refunds[1] = refund("refund:order:1");
-    let same_key = refund_differences(&charge, Some(&ours(true)));
+    let same_key = refund_differences(&charge, Some(&refunded));
     assert_eq!(same_key.len(), 1, "also under one key");
 }
 
 #[test]
-fn a_capture_that_the_books_do_not_have_is_named() {
+fn capture_missing_from_the_books_is_named() {
     let ours = [
-        attempt(Status::Captured, Some("ch-1")),
-        attempt(Status::Captured, Some("ch-2")),
+        attempt(AttemptStatus::Captured, Some("ch-1")),
+        attempt(AttemptStatus::Captured, Some("ch-2")),
     ];
     let missing: Vec<Difference> = not_in_books(&[charge("ch-1")], &ours).collect();
     assert_eq!(missing.len(), 1);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::sync::mpsc;
+use leases::Record as _;
 use uuid::Uuid;
 
 use super::{NO_WAIT, charge_what_is_due, stored};
@@ -98,7 +98,7 @@ async fn a_caller_is_woken_by_the_record_of_its_own_process() {
     let (answer, ()) = tokio::join!(front.caller.post("k-1", &body), async {
         eventually("it is stored", async || harness.count(OPEN).await == 1).await;
         let answers = harness.stepper(LONG).call().await;
-        let mut recorder = harness.recorder(mpsc::channel(1).1);
+        let mut recorder = harness.recorder();
         recorder.waiting = front.waiting.clone();
         assert_eq!(recorder.record(&answers).await.unwrap(), 1);
     });

@@ -1,0 +1,98 @@
+//! Fulfilment's rejections: their payment attempts must end without money.
+
+use std::collections::HashMap;
+
+use anyhow::Context as _;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::provider_key::refund_key;
+use crate::domain::rejection::{Consequence, reject};
+use crate::follow_ups::FollowUps;
+use crate::store::attempts::{self, LockedAttempt, RejectionMark};
+use crate::store::refunds::NewRefund;
+
+pub struct Rejection {
+    pub order_id: Uuid,
+    pub attempt: i32,
+    pub reason: String,
+    pub correlation_id: String,
+    pub traceparent: Option<String>,
+}
+
+/// Applies the rejections in the transaction of `tx`. A repeated rejection finds its attempt rejected
+/// and changes nothing, even if the table of processed messages no longer has the first message.
+pub async fn apply(tx: &mut PgConnection, rejections: &[Rejection]) -> anyhow::Result<()> {
+    let order_ids: Vec<Uuid> = rejections.iter().map(|it| it.order_id).collect();
+    let numbers: Vec<i32> = rejections.iter().map(|it| it.attempt).collect();
+    let reasons: Vec<&str> = rejections.iter().map(|it| &*it.reason).collect();
+    let correlations: Vec<&str> = rejections.iter().map(|it| &*it.correlation_id).collect();
+    let mut by_attempt: HashMap<(Uuid, i32), &Rejection> = rejections
+        .iter()
+        .map(|rejection| ((rejection.order_id, rejection.attempt), rejection))
+        .collect();
+    let mut follow_ups = FollowUps::default();
+    let voided = attempts::void_missing(tx, &order_ids, &numbers, &reasons, &correlations)
+        .await
+        .context("voiding missing attempts")?;
+    for attempt in voided {
+        if let Some(rejection) = by_attempt.remove(&attempt) {
+            rejection.void(&mut follow_ups)?;
+        }
+    }
+    let locked = attempts::lock(tx, &order_ids, &numbers)
+        .await
+        .context("locking attempts")?;
+    let mut marks = Vec::with_capacity(locked.len());
+    for attempt in locked {
+        if let Some(rejection) = by_attempt.remove(&(attempt.order_id, attempt.attempt)) {
+            marks.extend(rejection.decide(attempt, &mut follow_ups)?);
+        }
+    }
+    attempts::mark_rejected(tx, &marks)
+        .await
+        .context("marking rejected attempts")?;
+    follow_ups.write(tx).await?;
+    Ok(())
+}
+
+impl Rejection {
+    fn void(&self, follow_ups: &mut FollowUps) -> anyhow::Result<()> {
+        let attempt = (self.order_id, self.attempt);
+        follow_ups.add_voided(attempt, &self.correlation_id, self.traceparent.clone())
+    }
+
+    /// Returns what to write to the attempt, and adds the follow-ups.
+    fn decide<'a>(
+        &'a self,
+        attempt: LockedAttempt,
+        follow_ups: &mut FollowUps,
+    ) -> anyhow::Result<Option<RejectionMark<'a>>> {
+        let consequence = reject(attempt.status, attempt.tries > 0, attempt.rejected_before);
+        match consequence {
+            Consequence::Nothing => return Ok(None),
+            // A charger does this.
+            Consequence::CancelKey => {}
+            Consequence::Void | Consequence::Close => self.void(follow_ups)?,
+            Consequence::Refund => follow_ups.add_refund(NewRefund {
+                charge_id: attempt
+                    .charge_id
+                    .context("a captured attempt has no charge")?,
+                key: refund_key(self.order_id, self.attempt),
+                order_id: self.order_id,
+                attempt: self.attempt,
+                amount: attempt.amount,
+                currency: attempt.currency,
+                reason: self.reason.clone(),
+                correlation_id: self.correlation_id.clone(),
+                traceparent: self.traceparent.clone(),
+            }),
+        }
+        Ok(Some(RejectionMark {
+            order_id: self.order_id,
+            attempt: self.attempt,
+            reason: &self.reason,
+            void: consequence == Consequence::Void,
+        }))
+    }
+}

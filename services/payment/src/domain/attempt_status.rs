@@ -1,0 +1,135 @@
+//! The states of a payment attempt, and the transitions between them.
+
+use std::str::FromStr;
+
+use crate::domain::ProviderAnswer;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptStatus {
+    /// Stored, and no try has ended without an answer: due, or leased for the first time.
+    Pending,
+    /// At least one try ended without an answer: there may be a charge. Due, leased again, or backing
+    /// off.
+    Unknown,
+    Captured,
+    Declined,
+    /// Closed without money: it took none and never will.
+    Voided,
+}
+
+impl AttemptStatus {
+    pub const ALL: [Self; 5] = [
+        Self::Pending,
+        Self::Unknown,
+        Self::Captured,
+        Self::Declined,
+        Self::Voided,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Unknown => "unknown",
+            Self::Captured => "captured",
+            Self::Declined => "declined",
+            Self::Voided => "voided",
+        }
+    }
+
+    /// Whether the outcome is still to come. Only an open attempt is leased.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Pending | Self::Unknown)
+    }
+
+    /// Whether the attempt may take money or has taken it. An order has at most one such attempt.
+    pub const fn is_live(self) -> bool {
+        self.is_open() || matches!(self, Self::Captured)
+    }
+
+    /// The state of an attempt when it is leased. An earlier try without a recorded answer may have
+    /// charged.
+    pub const fn leased(is_first_try: bool) -> Self {
+        if is_first_try {
+            Self::Pending
+        } else {
+            Self::Unknown
+        }
+    }
+
+    /// The state after the provider's answer; `None` if the answer changes nothing. A settled attempt
+    /// never changes, whatever a late answer says.
+    pub fn next(self, answer: &ProviderAnswer) -> Option<Self> {
+        match (self, answer) {
+            (Self::Captured | Self::Declined | Self::Voided, _) => None,
+            (_, ProviderAnswer::Captured { .. }) => Some(Self::Captured),
+            (_, ProviderAnswer::Declined { .. }) => Some(Self::Declined),
+            (_, ProviderAnswer::Cancelled) => Some(Self::Voided),
+            (Self::Pending, ProviderAnswer::Unknown { .. } | ProviderAnswer::Absent) => {
+                Some(Self::Unknown)
+            }
+            (Self::Unknown, ProviderAnswer::Unknown { .. } | ProviderAnswer::Absent) => None,
+            // Answers about refunds do not concern attempts.
+            (_, ProviderAnswer::Refunded { .. }) => None,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("unknown payment status {0:?}")]
+pub struct UnknownStatus(String);
+
+impl FromStr for AttemptStatus {
+    type Err = UnknownStatus;
+
+    fn from_str(name: &str) -> Result<Self, UnknownStatus> {
+        Self::ALL
+            .into_iter()
+            .find(|status| status.as_str() == name)
+            .ok_or_else(|| UnknownStatus(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::provider_answer::tests::one_of_each;
+
+    #[test]
+    fn only_definite_answers_settle_open_attempts() {
+        use AttemptStatus::{Captured, Declined, Unknown, Voided};
+        let settled = [None; 6];
+        let [captured, declined, voided] = [Some(Captured), Some(Declined), Some(Voided)];
+        let unknown = Some(Unknown);
+        // The order of the answers: captured, declined, cancelled, absent, unknown, refunded.
+        let expected = [
+            [captured, declined, voided, unknown, unknown, None],
+            [captured, declined, voided, None, None, None],
+            settled,
+            settled,
+            settled,
+        ];
+        for (status, row) in AttemptStatus::ALL.into_iter().zip(expected) {
+            for (answer, after) in one_of_each().iter().zip(row) {
+                assert_eq!(status.next(answer), after, "{status:?} + {answer:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn open_attempts_are_live() {
+        let open = AttemptStatus::ALL.map(AttemptStatus::is_open);
+        assert_eq!(open, [true, true, false, false, false]);
+        let live = AttemptStatus::ALL.map(AttemptStatus::is_live);
+        assert_eq!(live, [true, true, true, false, false]);
+        for is_first_try in [true, false] {
+            assert!(AttemptStatus::leased(is_first_try).is_open());
+        }
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for status in AttemptStatus::ALL {
+            assert_eq!(status.as_str().parse::<AttemptStatus>().unwrap(), status);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What fulfilment's rejection of an order means for its payment attempt.
+
+use crate::domain::AttemptStatus;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consequence {
+    /// The attempt was never leased: it is voided at once.
+    Void,
+    /// A charger has leased the attempt and may still be paused before its call. The key is cancelled
+    /// at the provider first; the answer decides between void and refund.
+    CancelKey,
+    /// The money was taken: it is refunded.
+    Refund,
+    /// The attempt was declined: no money was taken, and the order service gets an event that says so.
+    Close,
+    /// The attempt was rejected before, or is voided.
+    Nothing,
+}
+
+/// `leased`: whether any charger ever leased the attempt.
+pub fn reject(status: AttemptStatus, leased: bool, rejected_before: bool) -> Consequence {
+    use AttemptStatus::{Captured, Declined, Pending, Unknown, Voided};
+    match (status, leased) {
+        _ if rejected_before => Consequence::Nothing,
+        (Pending, false) => Consequence::Void,
+        (Pending | Unknown, _) => Consequence::CancelKey,
+        (Captured, _) => Consequence::Refund,
+        (Declined, _) => Consequence::Close,
+        (Voided, _) => Consequence::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_has_a_consequence_once() {
+        use Consequence::{CancelKey, Close, Nothing, Refund, Void};
+        let expected = [
+            (AttemptStatus::Pending, Void, CancelKey),
+            (AttemptStatus::Unknown, CancelKey, CancelKey),
+            (AttemptStatus::Captured, Refund, Refund),
+            (AttemptStatus::Declined, Close, Close),
+            (AttemptStatus::Voided, Nothing, Nothing),
+        ];
+        assert_eq!(expected.map(|(status, ..)| status), AttemptStatus::ALL);
+        for (status, never_leased, leased) in expected {
+            assert_eq!(reject(status, false, false), never_leased, "{status:?}");
+            assert_eq!(reject(status, true, false), leased, "{status:?}, leased");
+            for leased in [false, true] {
+                assert_eq!(reject(status, leased, true), Nothing, "{status:?}, again");
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What follows from a settled attempt or refund, in the commit that settles it: events, a refund for
+//! an order that will not ship, the response to the client of a direct charge.
+
+use anyhow::Context as _;
+use events::{
+    Envelope, Event, Line, Origin, PaymentCaptured, PaymentDeclined, PaymentRefunded, PaymentVoided,
+};
+use idempotency::{Key, Scope, StoredResponse, store as keys};
+use money::Currency;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::ProviderAnswer;
+use crate::domain::direct::DIRECT_ROUTE;
+use crate::domain::provider_key::refund_key;
+use crate::responses;
+use crate::store::payments::SettledAttempt;
+use crate::store::refunds::{self, NewRefund, SettledRefund};
+
+/// The source of the events of this service.
+const SOURCE: &str = "payment";
+/// The versions of the payloads.
+const CAPTURED_VERSION: u16 = 2;
+const PAYLOAD_VERSION: u16 = 1;
+
+/// Collects what a transaction writes besides the outcomes themselves.
+#[derive(Default)]
+pub struct FollowUps {
+    events: Vec<Envelope>,
+    refunds: Vec<NewRefund>,
+    /// Settled direct charges, with the responses to their clients.
+    direct: Vec<(Uuid, Completion)>,
+}
+
+/// The idempotency key of a direct charge, and the response that completes it.
+struct Completion {
+    principal_id: String,
+    key: Key,
+    response: StoredResponse,
+}
+
+impl FollowUps {
+    /// For an attempt that this answer settled, in the trace of its call.
+    pub fn add_settled(
+        &mut self,
+        settled: &SettledAttempt,
+        answer: &ProviderAnswer,
+        traceparent: Option<String>,
+    ) -> anyhow::Result<()> {
+        if let (Some(principal_id), Some(key)) = (&settled.principal_id, &settled.request_key) {
+            let response = responses::to_settled(settled, answer);
+            let completion = response.map(|response| Completion {
+                principal_id: principal_id.clone(),
+                key: Key::from_stored(key.clone()),
+                response,
+            });
+            let completion = completion.map(|it| (settled.order_id, it));
+            self.direct.extend(completion);
+            return Ok(());
+        }
+        let (order_id, attempt) = (settled.order_id, settled.attempt);
+        let correlation_id = &*settled.correlation_id;
+        match answer {
+            ProviderAnswer::Captured { charge_id } => {
+                let event = captured(settled, charge_id)?;
+                self.announce(correlation_id, traceparent.clone(), &event)?;
+                if let Some(reason) = &settled.rejection_reason {
+                    self.refunds.push(NewRefund {
+                        charge_id: charge_id.clone(),
+                        key: refund_key(order_id, attempt),
+                        order_id,
+                        attempt,
+                        amount: settled.amount,
+                        currency: settled.currency.clone(),
+                        reason: reason.clone(),
+                        correlation_id: settled.correlation_id.clone(),
+                        traceparent,
+                    });
+                }
+            }
+            ProviderAnswer::Declined { code } => {
+                let event = PaymentDeclined {
+                    v: PAYLOAD_VERSION,
+                    order_id,
+                    attempt,
+                    decline_code: code.clone(),
+                };
+                self.announce(correlation_id, traceparent.clone(), &event)?;
+                if settled.rejection_reason.is_some() {
+                    self.add_voided((order_id, attempt), correlation_id, traceparent)?;
+                }
+            }
+            ProviderAnswer::Cancelled => {
+                self.add_voided((order_id, attempt), correlation_id, traceparent)?;
+            }
+            ProviderAnswer::Absent
+            | ProviderAnswer::Refunded { .. }
+            | ProviderAnswer::Unknown { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// For an attempt that took no money and never will.
+    pub fn add_voided(
+        &mut self,
+        (order_id, attempt): (Uuid, i32),
+        correlation_id: &str,
+        traceparent: Option<String>,
+    ) -> anyhow::Result<()> {
+        let event = PaymentVoided {
+            v: PAYLOAD_VERSION,
+            order_id,
+            attempt,
+        };
+        self.announce(correlation_id, traceparent, &event)
+    }
+
+    /// For a settled refund. The refund of an orphan charge changes no order, so it has no event.
+    pub fn add_refunded(
+        &mut self,
+        settled: SettledRefund,
+        traceparent: Option<String>,
+    ) -> anyhow::Result<()> {
+        if settled.key != refund_key(settled.order_id, settled.attempt) {
+            return Ok(());
+        }
+        let event = PaymentRefunded {
+            v: PAYLOAD_VERSION,
+            order_id: settled.order_id,
+            attempt: settled.attempt,
+            charge_id: settled.charge_id,
+            refund_id: settled.refund_id,
+            amount: settled.amount,
+            currency: settled.currency.parse()?,
+            reason: settled.reason,
+        };
+        self.announce(&settled.correlation_id, traceparent, &event)
+    }
+
+    pub fn add_refund(&mut self, refund: NewRefund) {
+        self.refunds.push(refund);
+    }
+
+    /// Writes everything in the transaction of `connection`. Returns the number of new refunds.
+    pub async fn write(&self, connection: &mut PgConnection) -> anyhow::Result<u64> {
+        let mut opened = 0;
+        if !self.refunds.is_empty() {
+            opened = refunds::open(connection, &self.refunds)
+                .await
+                .context("opening refunds")?;
+        }
+        for (_, completion) in &self.direct {
+            let scope = Scope {
+                principal_id: &completion.principal_id,
+                route: DIRECT_ROUTE,
+                key: &completion.key,
+            };
+            keys::complete(connection, scope, &completion.response)
+                .await
+                .context("completing a key")?;
+        }
+        outbox::enqueue(connection, &self.events)
+            .await
+            .context("writing events")?;
+        Ok(opened)
+    }
+
+    /// The direct charges that are settled.
+    pub fn direct(&self) -> impl Iterator<Item = Uuid> {
+        self.direct.iter().map(|(id, _)| *id)
+    }
+
+    fn announce<E: Event>(
+        &mut self,
+        correlation_id: &str,
+        traceparent: Option<String>,
+        event: &E,
+    ) -> anyhow::Result<()> {
+        let origin = Origin {
+            source: SOURCE,
+            correlation_id,
+            traceparent,
+        };
+        self.events.push(Envelope::seal(origin, event)?);
+        Ok(())
+    }
+}
+
+fn captured(settled: &SettledAttempt, charge_id: &str) -> anyhow::Result<PaymentCaptured> {
+    let lines: Vec<Line> = serde_json::from_value(settled.lines.clone())?;
+    Ok(PaymentCaptured {
+        v: CAPTURED_VERSION,
+        order_id: settled.order_id,
+        attempt: settled.attempt,
+        charge_id: charge_id.to_owned(),
+        amount: settled.amount,
+        currency: settled.currency.parse::<Currency>()?,
+        lines,
+        customer_id: settled.customer_id.clone(),
+    })
+}

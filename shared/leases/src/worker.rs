@@ -1,0 +1,208 @@
+//! Leases due rows and makes the outside call for each of them.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use service_kit::{database, min_interval};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Shortest time between two leases. Under load each lease then takes more rows.
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
+/// Longest time that one lease may take at the store.
+const LEASE_TIMEOUT: Duration = Duration::from_secs(15);
+/// Pause after a lease that failed.
+const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+
+/// What is specific to one kind of work.
+pub trait Work: Send + Sync + 'static {
+    /// A leased row.
+    type Row: Send + 'static;
+    /// The result of one call, with all that the recorder needs.
+    type Result: Send + 'static;
+
+    /// Leases due rows, in one commit. No row may be leased while another lease of it is in force.
+    fn lease(
+        &self,
+        request: LeaseRequest,
+    ) -> impl Future<Output = anyhow::Result<Vec<Self::Row>>> + Send;
+
+    /// Runs after rows were leased and before their calls start: the place for a crash point.
+    fn leased(&self) {}
+
+    /// Makes the outside call for one row. A call that fails is a result too.
+    fn call(&self, row: Self::Row) -> impl Future<Output = Self::Result> + Send;
+
+    /// The result of a row whose lease expired before its call started. `None` records nothing and
+    /// leaves the row to its next owner.
+    fn expired(&self, row: Self::Row) -> Option<Self::Result>;
+}
+
+/// How much to lease, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseRequest {
+    /// One token for the batch. It distinguishes this lease from every other lease of the same row.
+    pub token: Uuid,
+    pub lease: Duration,
+    /// Most rows to lease.
+    pub limit: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How long a worker owns a row. Another worker takes over when this time has passed.
+    pub lease: Duration,
+    /// How often the worker looks for due rows without being woken.
+    pub poll: Duration,
+    /// Most rows in flight: leased, and their results not yet recorded.
+    pub in_flight_max: usize,
+    /// Most rows leased by one statement.
+    pub batch_max: usize,
+}
+
+/// A result on its way to the recorder. Its slot stays taken until the result is recorded.
+#[derive(Debug)]
+pub struct Done<T> {
+    result: T,
+    lease_ends: Instant,
+    _slot: OwnedSemaphorePermit,
+}
+
+/// Leases and calls, until it is stopped.
+pub struct Worker<W: Work> {
+    work: Arc<W>,
+    settings: Settings,
+    due: Arc<Notify>,
+    results: mpsc::Sender<Done<W::Result>>,
+    slots: Arc<Semaphore>,
+}
+
+impl<W: Work> Worker<W> {
+    /// `due` wakes the worker when rows became due.
+    pub fn new(
+        work: W,
+        settings: Settings,
+        due: Arc<Notify>,
+        results: mpsc::Sender<Done<W::Result>>,
+    ) -> Self {
+        Self {
+            work: Arc::new(work),
+            settings,
+            due,
+            results,
+            slots: Arc::new(Semaphore::new(settings.in_flight_max)),
+        }
+    }
+
+    /// Calls in flight continue after the shutdown. Each of them holds a sender, so the recorder
+    /// waits for the last one.
+    pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let mut batches = min_interval(MIN_INTERVAL);
+        while !shutdown.is_cancelled() {
+            batches.tick().await;
+            let pause = tokio::select! {
+                step = self.step() => match step {
+                    Ok(0) => self.settings.poll,
+                    Ok(_) => continue,
+                    Err(error) => {
+                        let error = format!("{error:#}");
+                        tracing::warn!(error, "lease failed, will retry");
+                        FAILURE_PAUSE
+                    }
+                },
+                () = shutdown.cancelled() => break,
+            };
+            tokio::select! {
+                () = self.due.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+                () = shutdown.cancelled() => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// One step: waits for a free slot, leases as many rows as there are free slots, and starts
+    /// their calls. Returns the number of leased rows.
+    pub async fn step(&self) -> anyhow::Result<usize> {
+        let slots = self.take_slots().await?;
+        let lease = self.settings.lease;
+        // Measured from before the statement, so that the lease ends here before it ends there.
+        let lease_ends = Instant::now() + lease;
+        let request = LeaseRequest {
+            token: Uuid::new_v4(),
+            lease,
+            limit: slots.len() as i64,
+        };
+        let rows = database::with_timeout(LEASE_TIMEOUT, self.work.lease(request)).await?;
+        let count = rows.len();
+        if count > 0 {
+            self.work.leased();
+        }
+        for (row, slot) in rows.into_iter().zip(slots) {
+            tokio::spawn(call(
+                self.work.clone(),
+                row,
+                lease_ends,
+                slot,
+                self.results.clone(),
+            ));
+        }
+        Ok(count)
+    }
+
+    async fn take_slots(&self) -> anyhow::Result<Vec<OwnedSemaphorePermit>> {
+        let mut slots = vec![self.slots.clone().acquire_owned().await?];
+        while slots.len() < self.settings.batch_max
+            && let Ok(slot) = self.slots.clone().try_acquire_owned()
+        {
+            slots.push(slot);
+        }
+        Ok(slots)
+    }
+}
+
+async fn call<W: Work>(
+    work: Arc<W>,
+    row: W::Row,
+    lease_ends: Instant,
+    slot: OwnedSemaphorePermit,
+    results: mpsc::Sender<Done<W::Result>>,
+) {
+    // The process may have been paused since the lease: another worker may own the row.
+    let result = if Instant::now() < lease_ends {
+        Some(work.call(row).await)
+    } else {
+        work.expired(row)
+    };
+    if let Some(result) = result {
+        // This fails only if the recorder is gone, and then the process ends and the lease expires.
+        let _ = results
+            .send(Done {
+                result,
+                lease_ends,
+                _slot: slot,
+            })
+            .await;
+    }
+}
+
+impl<T> Done<T> {
+    /// Until then no other worker may lease the row.
+    pub fn lease_ends(&self) -> Instant {
+        self.lease_ends
+    }
+}
+
+impl<T> Deref for Done<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.result
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
