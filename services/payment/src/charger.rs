@@ -100,7 +100,7 @@ impl Work for Charger {
         let outcome = answer.name();
         span.set("payment.outcome", || outcome);
         metrics::counter!(metric::PSP_CALLS, "call" => name, "outcome" => outcome).increment(1);
-        metrics::histogram!(metric::PSP_DURATION, "call" => name).record(started.elapsed());
+        metrics::histogram!(metric::PSP_DURATION_SECONDS, "call" => name).record(started.elapsed());
         Answered {
             leased,
             answer,

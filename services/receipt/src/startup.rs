@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use application::Builder;
-use leases::{Done, Worker};
+use leases::Worker;
 use service_kit::{Backoff, migration};
 use sqlx::Connection as _;
 use tokio::sync::{Notify, mpsc};
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Config, Migration};
 use crate::consumer::LogReceipts;
 use crate::recorder::Recorder;
-use crate::sender::{Sender, Tried};
+use crate::sender::Sender;
 use crate::{routes, smtp};
 
 pub struct Application(application::Application);
@@ -35,7 +35,7 @@ impl Application {
             from,
         };
         let settings = leases::Settings {
-            lease: config.lease(),
+            lease,
             poll: Duration::from_millis(config.sender_poll_ms),
             in_flight_max: connections_max,
             batch_max: connections_max,
