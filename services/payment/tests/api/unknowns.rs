@@ -57,7 +57,7 @@ async fn an_answer_that_makes_no_sense_is_no_answer() {
     let no_code = json!({ "error": "no" });
     for (status, body, error) in [
         (201, json!("captured"), "201 with an unreadable body"),
-        (200, processing, "200 with a charge that is processing"),
+        (200, processing, "200 with a charge in status processing"),
         (402, no_code, "402 with an unreadable body"),
     ] {
         let answer = ResponseTemplate::new(status).set_body_json(body);
