@@ -12,7 +12,7 @@ pub const WINDOWS: &[Window] = &[
         points: Points::At(&[("order", "intake.received")]),
         code: &["services/order/src/intake.rs#intake.received"],
         sql: &["services/order/queries/place_orders.sql#claimed"],
-        tests: &["tests/end_to_end/crash_windows.rs#window_1_order_dies_before_the_intake_commit"],
+        tests: &["tests/end_to_end/crash_windows.rs#window_1_order_killed_before_intake_commit"],
     },
     Window {
         number: 2,
@@ -23,7 +23,7 @@ pub const WINDOWS: &[Window] = &[
         code: &["services/order/src/intake.rs#intake.committed"],
         sql: &["services/order/queries/place_orders.sql#claimed"],
         tests: &[
-            "tests/end_to_end/crash_windows.rs#window_2_order_dies_after_the_commit_and_the_retry_is_a_replay",
+            "tests/end_to_end/crash_windows.rs#window_2_order_killed_after_commit_retry_is_replay",
         ],
     },
     Window {
@@ -34,7 +34,7 @@ pub const WINDOWS: &[Window] = &[
         points: Points::At(&[("order", "relay.claimed")]),
         code: &["shared/outbox/src/relay.rs#relay.claimed"],
         sql: &["shared/outbox/src/store.rs#unpublished"],
-        tests: &["tests/end_to_end/crash_windows.rs#window_3_order_relay_dies_before_produce"],
+        tests: &["tests/end_to_end/crash_windows.rs#window_3_order_relay_killed_before_produce"],
     },
     Window {
         number: 4,
@@ -45,11 +45,11 @@ pub const WINDOWS: &[Window] = &[
         code: &["shared/outbox/src/delivery.rs#relay.produced"],
         sql: &[
             "shared/outbox/src/store.rs#unpublished",
-            "shared/inbox/src/processed.rs#insert",
+            "shared/inbox/src/processed.rs#record",
         ],
         tests: &[
-            "tests/end_to_end/crash_windows.rs#window_4_order_relay_dies_after_produce",
-            "tests/end_to_end/crash_windows.rs#window_4_payment_relay_dies_after_produce",
+            "tests/end_to_end/crash_windows.rs#window_4_order_relay_killed_after_produce",
+            "tests/end_to_end/crash_windows.rs#window_4_payment_relay_killed_after_produce",
         ],
     },
     Window {
@@ -64,8 +64,8 @@ pub const WINDOWS: &[Window] = &[
         code: &["shared/outbox/src/relay.rs#relay.acknowledged"],
         sql: &["shared/outbox/src/store.rs#mark_published"],
         tests: &[
-            "tests/end_to_end/crash_windows.rs#window_5_order_relay_dies_before_mark",
-            "tests/end_to_end/crash_windows.rs#window_5_fulfilment_relay_dies_before_mark",
+            "tests/end_to_end/crash_windows.rs#window_5_order_relay_killed_before_mark",
+            "tests/end_to_end/crash_windows.rs#window_5_fulfilment_relay_killed_before_mark",
         ],
     },
     Window {
@@ -75,9 +75,9 @@ pub const WINDOWS: &[Window] = &[
         repaired_by: "redelivery",
         points: Points::At(&[("payment", "inbox.handled")]),
         code: &["shared/inbox/src/processor.rs#inbox.handled"],
-        sql: &["shared/inbox/src/processed.rs#insert"],
+        sql: &["shared/inbox/src/processed.rs#record"],
         tests: &[
-            "tests/end_to_end/crash_windows.rs#window_6_payment_dies_before_the_ledger_commit",
+            "tests/end_to_end/crash_windows.rs#window_6_payment_killed_before_consumer_commit",
         ],
     },
     Window {
@@ -88,12 +88,10 @@ pub const WINDOWS: &[Window] = &[
         points: Points::At(&[("payment", "inbox.committed")]),
         code: &["shared/inbox/src/processor.rs#inbox.committed"],
         sql: &[
-            "shared/inbox/src/processed.rs#insert",
+            "shared/inbox/src/processed.rs#record",
             "services/payment/src/store/attempts.rs#open",
         ],
-        tests: &[
-            "tests/end_to_end/crash_windows.rs#window_7_payment_dies_before_the_offset_commit",
-        ],
+        tests: &["tests/end_to_end/crash_windows.rs#window_7_payment_killed_before_offset_commit"],
     },
     Window {
         number: 8,
@@ -103,7 +101,7 @@ pub const WINDOWS: &[Window] = &[
         points: Points::At(&[("payment", "charge.leased")]),
         code: &["services/payment/src/charger.rs#charge.leased"],
         sql: &["services/payment/src/store/payments.rs#lease_due"],
-        tests: &["tests/end_to_end/crash_windows.rs#window_8_payment_dies_after_the_lease"],
+        tests: &["tests/end_to_end/crash_windows.rs#window_8_payment_killed_after_lease"],
     },
     Window {
         number: 9,
@@ -114,8 +112,8 @@ pub const WINDOWS: &[Window] = &[
         code: &["services/payment/src/charger.rs#charge.in_flight"],
         sql: &["services/payment/src/store/payments.rs#lease_due"],
         tests: &[
-            "tests/end_to_end/crash_windows.rs#window_9_payment_dies_while_the_provider_has_not_charged_yet",
-            "tests/end_to_end/crash_windows.rs#window_9_payment_dies_while_the_provider_has_charged_already",
+            "tests/end_to_end/crash_windows.rs#window_9_payment_killed_before_provider_charges",
+            "tests/end_to_end/crash_windows.rs#window_9_payment_killed_after_provider_charged",
         ],
     },
     Window {
@@ -127,7 +125,7 @@ pub const WINDOWS: &[Window] = &[
         code: &["services/payment/src/charger.rs#charge.answered"],
         sql: &["services/payment/src/store/payments.rs#settle"],
         tests: &[
-            "tests/end_to_end/crash_windows.rs#window_10_payment_dies_after_the_charge_before_the_record",
+            "tests/end_to_end/crash_windows.rs#window_10_payment_killed_after_charge_before_record",
         ],
     },
     Window {
@@ -138,7 +136,7 @@ pub const WINDOWS: &[Window] = &[
         points: Points::At(&[("payment", "charge.recorded")]),
         code: &["services/payment/src/recorder.rs#charge.recorded"],
         sql: &["services/payment/src/store/payments.rs#settle"],
-        tests: &["tests/end_to_end/crash_windows.rs#window_11_payment_dies_after_the_record"],
+        tests: &["tests/end_to_end/crash_windows.rs#window_11_payment_killed_after_record"],
     },
     Window {
         number: 12,
@@ -151,12 +149,12 @@ pub const WINDOWS: &[Window] = &[
         ]),
         code: &["services/fulfilment/src/consumer.rs#handle"],
         sql: &[
-            "services/fulfilment/src/store/shipments.rs#insert",
+            "services/fulfilment/src/store/shipments.rs#decide",
             "services/fulfilment/src/store/stock.rs#reserve",
         ],
         tests: &[
-            "tests/end_to_end/crash_windows.rs#window_12_fulfilment_dies_before_its_commit",
-            "tests/end_to_end/crash_windows.rs#window_12_fulfilment_dies_after_its_commit",
+            "tests/end_to_end/crash_windows.rs#window_12_fulfilment_killed_before_commit",
+            "tests/end_to_end/crash_windows.rs#window_12_fulfilment_killed_after_commit",
         ],
     },
     Window {
@@ -168,8 +166,8 @@ pub const WINDOWS: &[Window] = &[
         code: &["services/order/src/consumer.rs#handle"],
         sql: &["services/order/src/store/orders.rs#apply"],
         tests: &[
-            "tests/end_to_end/crash_windows.rs#window_13_order_dies_before_it_applies_an_event",
-            "tests/end_to_end/crash_windows.rs#window_13_order_dies_after_it_applied_an_event",
+            "tests/end_to_end/crash_windows.rs#window_13_order_killed_before_applying_event",
+            "tests/end_to_end/crash_windows.rs#window_13_order_killed_after_applying_event",
         ],
     },
     Window {
@@ -191,12 +189,12 @@ pub const WINDOWS: &[Window] = &[
             "services/payment/src/store/refunds.rs#settle",
         ],
         tests: &[
-            "tests/end_to_end/refunds.rs#window_14_payment_dies_after_the_refund_s_lease",
-            "tests/end_to_end/refunds.rs#window_14_payment_dies_while_the_provider_has_the_refund",
-            "tests/end_to_end/refunds.rs#window_14_payment_dies_after_the_refund_before_the_record",
-            "tests/end_to_end/refunds.rs#window_14_payment_dies_after_the_refund_s_record",
-            "tests/end_to_end/cancels.rs#window_14_payment_dies_while_the_provider_has_the_cancellation",
-            "tests/end_to_end/cancels.rs#window_14_payment_dies_after_the_cancellation_before_the_record",
+            "tests/end_to_end/refunds.rs#window_14_payment_killed_after_refund_lease",
+            "tests/end_to_end/refunds.rs#window_14_payment_killed_while_provider_refunds",
+            "tests/end_to_end/refunds.rs#window_14_payment_killed_after_refund_before_record",
+            "tests/end_to_end/refunds.rs#window_14_payment_killed_after_refund_record",
+            "tests/end_to_end/cancels.rs#window_14_payment_killed_while_provider_cancels_key",
+            "tests/end_to_end/cancels.rs#window_14_payment_killed_after_key_cancel_before_record",
         ],
     },
     Window {
@@ -211,8 +209,8 @@ pub const WINDOWS: &[Window] = &[
         code: &["services/payment/src/reconciler.rs#reconcile.page_read"],
         sql: &["services/payment/src/store/reconciliations.rs#begin"],
         tests: &[
-            "tests/end_to_end/reconciliation.rs#window_15_payment_dies_before_it_acts_on_a_page",
-            "tests/end_to_end/reconciliation.rs#window_15_payment_dies_after_a_page",
+            "tests/end_to_end/reconciliation.rs#window_15_payment_killed_before_acting_on_page",
+            "tests/end_to_end/reconciliation.rs#window_15_payment_killed_after_page_commit",
         ],
     },
     Window {
@@ -223,7 +221,7 @@ pub const WINDOWS: &[Window] = &[
         points: Points::None("the signal comes from outside"),
         code: &["shared/service-kit/src/workers.rs#DRAIN_TIMEOUT"],
         sql: &[],
-        tests: &["tests/end_to_end/redelivery.rs#stop"],
+        tests: &["tests/end_to_end/redelivery.rs#resetting_consumer_groups_changes_nothing"],
     },
     Window {
         number: 17,
@@ -237,7 +235,9 @@ pub const WINDOWS: &[Window] = &[
         code: &["services/payment/src/charger.rs#charge.sending"],
         sql: &["services/payment/src/store/payments.rs#settle"],
         tests: &[
-            "tests/end_to_end/zombies.rs#a_zombie_that_sends_its_charge_after_another_did_charges_nothing",
+            "tests/end_to_end/zombies.rs#window_17_zombie_charge_after_take_over_charges_nothing",
+            "tests/end_to_end/zombies.rs#window_17_zombie_charge_after_cancel_charges_nothing",
+            "tests/end_to_end/zombies.rs#window_17_zombie_result_after_cancel_is_discarded",
         ],
     },
     Window {
@@ -253,10 +253,13 @@ pub const WINDOWS: &[Window] = &[
             "services/order/src/routes/cancel_order.rs#cancel.committed",
             "services/order/src/routes/pay_order.rs#pay_again.committed",
         ],
-        sql: &["services/order/src/store/wishes.rs#request_cancel"],
+        sql: &[
+            "services/order/src/store/cancellations.rs#record",
+            "services/order/src/store/attempts.rs#open_next",
+        ],
         tests: &[
-            "tests/end_to_end/cancels.rs#order_dies_after_the_wish_s_commit",
-            "tests/end_to_end/paying_again.rs#order_dies_after_the_attempt_s_commit_and_the_retry_is_a_replay",
+            "tests/end_to_end/cancels.rs#window_18_order_killed_after_cancel_request_commit",
+            "tests/end_to_end/paying_again.rs#window_18_order_killed_after_attempt_commit",
         ],
     },
     Window {
@@ -272,8 +275,15 @@ pub const WINDOWS: &[Window] = &[
             ("payment", "charge.recorded"),
         ]),
         code: &["services/payment/src/direct.rs#direct.committed"],
-        sql: &["services/payment/src/store/direct.rs#insert"],
-        tests: &["tests/end_to_end/direct_charges.rs#dies"],
+        sql: &["services/payment/src/store/direct.rs#open"],
+        tests: &[
+            "tests/end_to_end/direct_charges.rs#window_19_payment_killed_after_direct_charge_commit",
+            "tests/end_to_end/direct_charges.rs#window_19_payment_killed_after_direct_charge_lease",
+            "tests/end_to_end/direct_charges.rs#window_19_payment_killed_before_direct_charge",
+            "tests/end_to_end/direct_charges.rs#window_19_payment_killed_after_direct_charge",
+            "tests/end_to_end/direct_charges.rs#window_19_payment_killed_before_direct_record",
+            "tests/end_to_end/direct_charges.rs#window_19_payment_killed_after_direct_record",
+        ],
     },
     Window {
         number: 20,
@@ -282,10 +292,10 @@ pub const WINDOWS: &[Window] = &[
         repaired_by: "redelivery: processed, or dropped as processed",
         points: Points::At(&[("receipt", "inbox.handled"), ("receipt", "inbox.committed")]),
         code: &["services/receipt/src/consumer.rs#handle"],
-        sql: &["services/receipt/src/store/receipts.rs#insert"],
+        sql: &["services/receipt/src/store/receipts.rs#log"],
         tests: &[
-            "tests/end_to_end/receipts.rs#receipt_dies_before_its_ledger_commit",
-            "tests/end_to_end/receipts.rs#receipt_dies_before_its_offset_commit",
+            "tests/end_to_end/receipts.rs#window_20_receipt_killed_before_consumer_commit",
+            "tests/end_to_end/receipts.rs#window_20_receipt_killed_before_offset_commit",
         ],
     },
     Window {
@@ -296,7 +306,7 @@ pub const WINDOWS: &[Window] = &[
         points: Points::At(&[("receipt", "receipt.leased")]),
         code: &["services/receipt/src/sender.rs#receipt.leased"],
         sql: &["services/receipt/src/store/receipts.rs#lease_due"],
-        tests: &["tests/end_to_end/receipts.rs#receipt_dies_after_the_lease"],
+        tests: &["tests/end_to_end/receipts.rs#window_21_receipt_killed_after_lease"],
     },
     Window {
         number: 22,
@@ -306,9 +316,7 @@ pub const WINDOWS: &[Window] = &[
         points: Points::At(&[("receipt", "receipt.sent")]),
         code: &["services/receipt/src/sender.rs#receipt.sent"],
         sql: &["services/receipt/src/store/receipts.rs#lease_due"],
-        tests: &[
-            "tests/end_to_end/receipts.rs#receipt_dies_after_the_mail_was_taken_before_the_record",
-        ],
+        tests: &["tests/end_to_end/receipts.rs#window_22_receipt_killed_after_mail_before_record"],
     },
     Window {
         number: 23,
@@ -318,7 +326,7 @@ pub const WINDOWS: &[Window] = &[
         points: Points::At(&[("receipt", "receipt.recorded")]),
         code: &["services/receipt/src/recorder.rs#receipt.recorded"],
         sql: &["services/receipt/src/store/receipts.rs#record"],
-        tests: &["tests/end_to_end/receipts.rs#receipt_dies_after_the_record"],
+        tests: &["tests/end_to_end/receipts.rs#window_23_receipt_killed_after_record"],
     },
     Window {
         number: 24,
@@ -327,7 +335,7 @@ pub const WINDOWS: &[Window] = &[
         repaired_by: "redelivery finds it parked",
         points: Points::At(&[("inbox", "inbox.parked")]),
         code: &["shared/inbox/src/processor.rs#inbox.parked"],
-        sql: &["shared/inbox/src/parked.rs#insert"],
+        sql: &["shared/inbox/src/parked.rs#add"],
         tests: &[
             "shared/inbox/tests/consumer/parking.rs#crash_after_parking_redelivers_a_duplicate",
         ],
@@ -339,7 +347,7 @@ pub const WINDOWS: &[Window] = &[
         repaired_by: "the operator repeats it",
         points: Points::At(&[("inbox", "redrive.handled"), ("inbox", "redrive.committed")]),
         code: &["shared/inbox/src/redrive.rs#redrive.handled"],
-        sql: &["shared/inbox/src/parked.rs#insert"],
+        sql: &["shared/inbox/src/parked.rs#queue"],
         tests: &["shared/inbox/tests/consumer/redriving.rs#redrive_crash_leaves_all_or_nothing"],
     },
     Window {
@@ -352,6 +360,9 @@ pub const WINDOWS: &[Window] = &[
         ),
         code: &["services/order/src/intake/read_back.rs#read"],
         sql: &["services/order/src/store/orders.rs#find"],
-        tests: &["services/order/tests/api/lost_answers.rs#lost"],
+        tests: &[
+            "services/order/tests/api/lost_responses.rs#stored_order_is_found_after_the_connection_breaks",
+            "services/order/tests/api/lost_responses.rs#stored_order_is_found_when_no_response_comes",
+        ],
     },
 ];

@@ -102,40 +102,39 @@ async fn kill_at(point: &str, fault: Option<Fault>) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn payment_killed_after_direct_charge_commit() -> anyhow::Result<()> {
+async fn window_19_payment_killed_after_direct_charge_commit() -> anyhow::Result<()> {
     kill_at("direct.committed", None).await
 }
 
 #[tokio::test]
-async fn payment_killed_after_direct_charge_lease() -> anyhow::Result<()> {
+async fn window_19_payment_killed_after_direct_charge_lease() -> anyhow::Result<()> {
     kill_at("charge.leased", None).await
 }
 
 #[tokio::test]
-async fn payment_killed_before_provider_makes_direct_charge() -> anyhow::Result<()> {
+async fn window_19_payment_killed_before_direct_charge() -> anyhow::Result<()> {
     let fault = delay("during_charge", 800, Some(1));
     kill_at("charge.in_flight", Some(fault)).await
 }
 
 #[tokio::test]
-async fn payment_killed_after_provider_made_direct_charge() -> anyhow::Result<()> {
+async fn window_19_payment_killed_after_direct_charge() -> anyhow::Result<()> {
     let fault = delay("after_charge", 800, Some(1));
     kill_at("charge.in_flight", Some(fault)).await
 }
 
 #[tokio::test]
-async fn payment_killed_before_direct_charge_record() -> anyhow::Result<()> {
+async fn window_19_payment_killed_before_direct_record() -> anyhow::Result<()> {
     kill_at("charge.answered", None).await
 }
 
 #[tokio::test]
-async fn payment_killed_after_direct_charge_record() -> anyhow::Result<()> {
+async fn window_19_payment_killed_after_direct_record() -> anyhow::Result<()> {
     kill_at("charge.recorded", None).await
 }
 
 #[tokio::test]
-async fn slow_direct_charge_returns_202_then_its_outcome()
--> anyhow::Result<()> {
+async fn slow_direct_charge_returns_202_then_its_outcome() -> anyhow::Result<()> {
     let mut options = options();
     let wait = ("DIRECT_WAIT_MS".to_owned(), "100".to_owned());
     options.env.payment.push(wait);
@@ -160,8 +159,7 @@ async fn slow_direct_charge_returns_202_then_its_outcome()
 }
 
 #[tokio::test]
-async fn impatient_clients_with_five_sends_are_charged_once()
--> anyhow::Result<()> {
+async fn impatient_clients_with_five_sends_are_charged_once() -> anyhow::Result<()> {
     const PAYMENTS: usize = 40;
     const SENDS: usize = 5;
     let harness = Harness::start(options()).await?;

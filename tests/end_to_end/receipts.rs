@@ -68,34 +68,33 @@ async fn kill_at(point: &str, mails_max: usize, tries: i64) -> anyhow::Result<()
 }
 
 #[tokio::test]
-async fn receipt_killed_before_consumer_commit() -> anyhow::Result<()> {
+async fn window_20_receipt_killed_before_consumer_commit() -> anyhow::Result<()> {
     kill_at("inbox.handled", 1, 1).await
 }
 
 #[tokio::test]
-async fn receipt_killed_before_offset_commit() -> anyhow::Result<()> {
+async fn window_20_receipt_killed_before_offset_commit() -> anyhow::Result<()> {
     kill_at("inbox.committed", 1, 1).await
 }
 
 #[tokio::test]
-async fn receipt_killed_after_lease() -> anyhow::Result<()> {
+async fn window_21_receipt_killed_after_lease() -> anyhow::Result<()> {
     kill_at("receipt.leased", 1, 2).await
 }
 
 /// The window that SMTP leaves open. Only here may a crash duplicate a mail.
 #[tokio::test]
-async fn receipt_killed_after_mail_before_record() -> anyhow::Result<()> {
+async fn window_22_receipt_killed_after_mail_before_record() -> anyhow::Result<()> {
     kill_at("receipt.sent", 2, 2).await
 }
 
 #[tokio::test]
-async fn receipt_killed_after_record() -> anyhow::Result<()> {
+async fn window_23_receipt_killed_after_record() -> anyhow::Result<()> {
     kill_at("receipt.recorded", 1, 1).await
 }
 
 #[tokio::test]
-async fn one_lost_response_is_retried_two_need_an_operator() -> anyhow::Result<()>
-{
+async fn one_lost_response_is_retried_two_need_an_operator() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let fault = |action, times| harness.set_mail_fault(Behaviour { action, times });
     let mut orders = Vec::new();
