@@ -37,12 +37,12 @@ impl Application {
 }
 
 pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
-    let migrators = vec![
+    let folders = vec![
         sqlx::migrate!("../../migrations/outbox"),
         sqlx::migrate!("../../migrations/inbox"),
         sqlx::migrate!("../../migrations/fulfilment"),
     ];
-    let mut connection = migration::run(&migration.database_url, migrators).await?;
+    let mut connection = migration::run(&migration.database_url, folders).await?;
     if migration.demo_data {
         for number in DEMO_SKUS {
             stock::add(&mut connection, &format!("SKU-{number}"), DEMO_AVAILABLE)

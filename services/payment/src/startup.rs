@@ -67,14 +67,14 @@ impl Application {
 }
 
 pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
-    let migrators = vec![
+    let folders = vec![
         sqlx::migrate!("../../migrations/outbox"),
         sqlx::migrate!("../../migrations/inbox"),
         sqlx::migrate!("../../migrations/idempotency"),
         sqlx::migrate!("../../migrations/api-keys"),
         sqlx::migrate!("../../migrations/payment"),
     ];
-    let mut connection = migration::run(&migration.database_url, migrators).await?;
+    let mut connection = migration::run(&migration.database_url, folders).await?;
     if migration.demo_data {
         api_keys::demo::add_principals(&mut connection)
             .await

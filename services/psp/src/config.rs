@@ -43,7 +43,7 @@ pub struct Migration {
     pub database_url: String,
 }
 
-// How this provider treats keys and slow cards. No doc comment: clap would show it in the help text.
+/// How the provider treats keys and slow cards.
 #[derive(Clone, Debug, Args)]
 pub struct Charging {
     /// How long the provider remembers a key. After that the same key charges again.

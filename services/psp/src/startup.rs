@@ -85,7 +85,7 @@ fn serve(
 }
 
 pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
-    let migrators = vec![sqlx::migrate!("../../migrations/psp")];
-    let connection = migration::run(&migration.database_url, migrators).await?;
+    let folders = vec![sqlx::migrate!("../../migrations/psp")];
+    let connection = migration::run(&migration.database_url, folders).await?;
     connection.close().await.context("closing the connection")
 }

@@ -67,6 +67,7 @@ pub struct Config {
     pub application: application::Settings,
 }
 
+/// How to reach the mail server.
 #[derive(Clone, Debug, Args)]
 #[group(id = "smtp")]
 pub struct Smtp {

@@ -67,10 +67,10 @@ impl Application {
 }
 
 pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
-    let migrators = vec![
+    let folders = vec![
         sqlx::migrate!("../../migrations/inbox"),
         sqlx::migrate!("../../migrations/receipt"),
     ];
-    let connection = migration::run(&migration.database_url, migrators).await?;
+    let connection = migration::run(&migration.database_url, folders).await?;
     connection.close().await.context("closing the connection")
 }

@@ -5,14 +5,12 @@ use std::net::SocketAddr;
 use clap::Args;
 use service_kit::{database, kafka, retention};
 
-// The services flatten these settings into their own. There is no doc comment on the struct: clap
-// would show it in the help text of `serve`.
-//
-// `listen` and `kafka_group` have a default in every service, but not the same one. A service sets
-// its defaults with `mut_arg`, so clap must not require the flags here.
-//
-// In help texts the heading of a flattened struct also applies to the fields after it. So the services
-// have this struct last.
+/// What a service flattens into its own settings.
+///
+/// `listen` and `kafka_group` have a default in every service, but not the same one. A service sets
+/// its defaults with `mut_arg`, so clap must not require the flags here.
+///
+/// Flatten this struct last: its help headings also apply to the fields after it.
 #[derive(Clone, Debug, Args)]
 #[group(id = "application")]
 pub struct Settings {

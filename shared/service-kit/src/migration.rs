@@ -7,32 +7,29 @@ use sqlx::{Connection as _, PgConnection};
 /// Where sqlx records what it has applied.
 const HISTORY: &str = "_sqlx_migrations";
 
-/// Applies the migrators in turn and returns the connection. They share one history table, so their
-/// version numbers must differ (see migrations/README.md), and each ignores the others' versions.
-pub async fn run(database_url: &str, migrators: Vec<Migrator>) -> anyhow::Result<PgConnection> {
+/// Applies all migrations in the order of their versions and returns the connection. The folders share
+/// one history table, so their version numbers must differ (see migrations/README.md).
+pub async fn run(database_url: &str, folders: Vec<Migrator>) -> anyhow::Result<PgConnection> {
+    let migrations = folders
+        .into_iter()
+        .flat_map(|folder| folder.migrations.into_owned());
+    let mut migrator = Migrator::with_migrations(migrations.collect());
+    // After a rollback the history may have versions of a newer release, which are unknown here.
+    migrator.set_ignore_missing(true);
     let mut connection = PgConnection::connect(database_url)
         .await
         .context("connecting to migrate: is Postgres running, and does the database exist?")?;
-    check_history(&mut connection, &migrators).await?;
-    for mut migrator in migrators {
-        migrator.set_ignore_missing(true);
-        migrator
-            .run(&mut connection)
-            .await
-            .context("applying migrations")?;
-    }
+    check_history(&mut connection, &migrator).await?;
+    migrator
+        .run(&mut connection)
+        .await
+        .context("applying migrations")?;
     Ok(connection)
 }
 
-/// Fails if a migration was applied in another form than it has here. We check all migrators before
-/// the first one runs, so that a database that cannot be upgraded is left unchanged.
-///
-/// A version that is unknown here is no error: a newer release may have added it, and this release
-/// must still be able to start after a rollback.
-async fn check_history(
-    connection: &mut PgConnection,
-    migrators: &[Migrator],
-) -> anyhow::Result<()> {
+/// Fails if a migration was applied in another form than it has here. sqlx would notice too, but only
+/// after it has applied the migrations before it.
+async fn check_history(connection: &mut PgConnection, migrator: &Migrator) -> anyhow::Result<()> {
     let exists: bool = sqlx::query_scalar("select to_regclass($1) is not null")
         .bind(HISTORY)
         .fetch_one(&mut *connection)
@@ -45,7 +42,7 @@ async fn check_history(
         .list_applied_migrations(HISTORY)
         .await
         .context("reading the history of migrations")?;
-    for migration in migrators.iter().flat_map(Migrator::iter) {
+    for migration in migrator.iter() {
         let changed = applied.iter().any(|applied| {
             applied.version == migration.version && applied.checksum != migration.checksum
         });
