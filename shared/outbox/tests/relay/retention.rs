@@ -188,7 +188,7 @@ async fn concurrent_maintenance_creates_partitions_once() {
 
 #[tokio::test]
 async fn partition_without_lower_bound_is_kept_and_published() {
-    // An operator can turn a full default partition into one of its own like this.
+    // How an operator turns a full default partition into a regular one.
     const DETACH_DEFAULT: &str = "
         alter table outbox detach partition outbox_default;
         alter table outbox_default rename to outbox_before;
