@@ -1,10 +1,11 @@
 //! `GET /openapi.json`.
 
 use axum::Json;
-use service_kit::openapi_errors::BearerScheme;
+use service_kit::openapi_errors::{BearerScheme, ProblemBody};
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 
+use crate::routes::openapi_errors::OrderProblem;
 use crate::routes::{
     cancel_order, get_order, get_policy, list_orders, pay_order, place_order, put_order,
 };
@@ -26,6 +27,7 @@ use crate::routes::{
         get_policy::handle,
         handle
     ),
+    components(schemas(ProblemBody, OrderProblem)),
     modifiers(&BearerScheme)
 )]
 struct Api;

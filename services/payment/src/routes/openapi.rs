@@ -1,10 +1,11 @@
 //! `GET /openapi.json`: the customers' API, without the operators' routes.
 
 use axum::Json;
-use service_kit::openapi_errors::BearerScheme;
+use service_kit::openapi_errors::{BearerScheme, ProblemBody};
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 
+use crate::routes::openapi_errors::PaymentProblem;
 use crate::routes::{create_payment, get_payment, get_policy};
 
 #[derive(OpenApi)]
@@ -15,6 +16,7 @@ use crate::routes::{create_payment, get_payment, get_policy};
         description = "Direct charges: a request may be sent any number of times and is charged once."
     ),
     paths(create_payment::handle, get_payment::handle, get_policy::handle, handle),
+    components(schemas(ProblemBody, PaymentProblem)),
     modifiers(&BearerScheme)
 )]
 struct Api;
@@ -43,5 +45,20 @@ mod tests {
         let property = "/components/schemas/Request/properties/payment_method";
         let property = document.pointer(property).unwrap();
         assert_eq!(property["maxLength"], PaymentMethod::LEN_MAX);
+    }
+
+    #[test]
+    fn all_schema_references_resolve() {
+        let document = to_value(Api::openapi()).unwrap();
+        let text = document.to_string();
+        let references: Vec<&str> = text
+            .split("\"$ref\":\"#")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+            .collect();
+        assert!(references.contains(&"/components/schemas/PaymentProblem"));
+        for reference in references {
+            assert!(document.pointer(reference).is_some(), "{reference}");
+        }
     }
 }
