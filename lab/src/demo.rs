@@ -64,8 +64,16 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     result.and(stopped)
 }
 
+const INTRODUCTION: &str = "
+The promise: one order, one charge, whatever fails. The demo places orders over HTTP and breaks
+something in each chapter. The proof is in the database of the payment provider (PSP), a mock that
+counts every charge it makes. `$` starts a request or command, `←` a response, `psp=#` and
+`payment=#` a query in that service's database. Every claim is checked: a broken promise ends the
+demo with an error.";
+
 async fn run_chapters(system: &System) -> anyhow::Result<()> {
     let mut demo = Demo::new(system).await?;
+    println!("{INTRODUCTION}");
     let first = place::run(&mut demo).await?;
     retry::run(&mut demo, &first).await?;
     parallel::run(&mut demo).await?;

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use endpoints::client::{ApiResponse, new_key, order_body};
 use tokio::task::JoinSet;
 
-use super::context::{Demo, explain};
+use super::context::{Demo, explain, print_response};
 
 const COPIES: usize = 20;
 
@@ -34,8 +34,9 @@ pub(super) async fn run(demo: &mut Demo<'_>) -> anyhow::Result<()> {
     for (response, times) in responses {
         explain(&format!("  {times:>2} × {response}"));
     }
-    explain("The client retries once more:");
-    let last = demo.send(&key, &body).await?;
+    explain("The client sends it once more:");
+    let last = demo.client.place(&key, &body).await?;
+    print_response(&last);
     ids.insert(last.order_id()?);
     for &id in &ids {
         demo.record("20 copies in parallel", id);
