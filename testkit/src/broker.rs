@@ -19,7 +19,8 @@ use apache::Apache;
 pub const PROCESS_NAME: &str = "kafka";
 /// How librdkafka's own broker calls its clusters.
 const EMBEDDED_CLUSTER_ID: &str = "mockCluster";
-const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
+/// A broker that many tests share can take seconds to respond.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Which broker carries the events.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -66,6 +66,11 @@ async fn pause_and_cut_scripts_end_with_one_charge() -> anyhow::Result<()> {
         payment: 2,
         ..PerService::from_fn(|_| 1)
     };
+    // The script must find the call before payment gives it up.
+    for (name, value) in [("PSP_TIMEOUT_MS", "5000"), ("LEASE_MS", "6000")] {
+        let setting = (name.to_owned(), value.to_owned());
+        options.env.payment.push(setting);
+    }
     let harness = Harness::start(options).await?;
     scripts_pass(&harness, &["pause-payment", "cut-network"]).await?;
     harness.stop().await
@@ -83,7 +88,11 @@ async fn check_reports_second_charge_and_missing_order() -> anyhow::Result<()> {
     let unknown = uuid::Uuid::new_v4().to_string();
     let missing = chargeonce(&harness, &["check", &unknown, "--seconds", "1"]).await?;
     assert_eq!(missing.status.code(), Some(1), "{}", output_text(&missing));
-    assert!(output_text(&missing).contains("not there"), "{}", output_text(&missing));
+    assert!(
+        output_text(&missing).contains("not there"),
+        "{}",
+        output_text(&missing)
+    );
 
     sqlx::query(
         "insert into charges
@@ -96,6 +105,10 @@ async fn check_reports_second_charge_and_missing_order() -> anyhow::Result<()> {
     let twice = chargeonce(&harness, &["check", orders[1]]).await?;
     assert_eq!(twice.status.code(), Some(1), "{}", output_text(&twice));
     let violation = format!("I1 one charge per order: {} has 2", orders[0]);
-    assert!(output_text(&twice).contains(&violation), "{}", output_text(&twice));
+    assert!(
+        output_text(&twice).contains(&violation),
+        "{}",
+        output_text(&twice)
+    );
     harness.stop().await
 }
