@@ -11,7 +11,7 @@ TARGET=${CARGO_TARGET_DIR:-target}
 
 # Tests wait for leases, sessions and restarts far more than they compute, so more of them than cores
 # run side by side. Each end-to-end test starts a system: more than this would exhaust Postgres.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-8}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-6}
 
 # Where rustup puts cargo, for shells that have not read its profile.
 PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"

@@ -16,7 +16,6 @@ case ${1:-} in
     sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
     exit
     ;;
---up) binary="*" ;;
 --test)
     binary=${2:?the name of a test binary is missing}
     shift 2

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Run once, on an empty volume: a database for each service with a role that no other service uses, and
-# a role for the lab, which may read them all. One password for all of them: this keeps mistakes apart,
-# not intruders.
+# Runs once, on an empty volume. Creates a database for each service, with a role that no other service uses,
+# and a role for the lab that may read all databases. All roles share one password: this prevents mistakes,
+# not attacks.
 set -eo pipefail
 
 sql() { psql -v ON_ERROR_STOP=1 --no-psqlrc --quiet --username "$POSTGRES_USER" "$@"; }

@@ -1,7 +1,7 @@
-"""Asks a real Prometheus, which scrapes a real system, everything that dashboards and rules ask.
+"""Runs every query of the dashboards and rules on a real Prometheus that scrapes a running system.
 
-An expression fails that is not valid, that names series which nobody exports, or that has no figure.
-Started by scripts/observe-check.sh.
+A query fails if it is invalid, if no service exports one of its series, or if it returns no number.
+scripts/observe-check.sh starts this program.
 """
 
 import json
@@ -23,12 +23,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 PORTS = {"order": 8081, "payment": 8082, "fulfilment": 8083, "receipt": 8084, "psp": 8090}
 START_SECONDS = 40
-# From the first scrape to the last figure: a few scrapes, and a parked message before that.
+# From the first scrape until every query has a number: a parked message and a few scrapes.
 FIGURES_SECONDS = 60
 
-# Selectors without series in a healthy system, and why.
-EMPTY = {'ALERTS{alertstate="firing"}': "nothing fires, at least not within the first minute"}
-# What Grafana puts in.
+# Selectors that have no series in a healthy system, with the reason.
+EMPTY = {'ALERTS{alertstate="firing"}': "no alert fires within the first minute"}
+# Variables that Grafana replaces.
 VARIABLES = {"$__rate_interval": "1m", "$__range": "15m", "$job": ".+"}
 
 
@@ -61,14 +61,14 @@ def start_system(lab, scratch, children):
 
 
 def start_prometheus(system, scratch, children):
-    """With our rules, and our configuration but for where the targets are."""
+    """Starts Prometheus with the project's rules and configuration, except for the targets."""
     text = (DEPLOY / "prometheus/prometheus.yml").read_text()
     for job, port in PORTS.items():
         target = urllib.parse.urlparse(system["urls"][job][0]).netloc
         found = rf"(job_name: {job}\n\s+)dns_sd_configs: \[{{ names: \[{job}\], type: A, port: {port},.*"
         text, count = re.subn(found, rf'\1static_configs: [{{ targets: ["{target}"] }}]', text)
         if count != 1:
-            raise SystemExit(f"prometheus.yml does not look for {job} at port {port} by DNS")
+            raise SystemExit(f"prometheus.yml has no DNS target for {job} at port {port}")
     text = re.sub(r"(scrape_interval|scrape_timeout|evaluation_interval): \d+s", r"\1: 1s", text)
     (scratch / "prometheus.yml").write_text(text)
     (scratch / "rules.yml").write_text((DEPLOY / "prometheus/rules.yml").read_text())
@@ -92,17 +92,17 @@ def is_ready(url):
 
 
 def wait_for_figures(prometheus, customers):
-    """The problems that are left when there should be none; none as soon as there are none."""
+    """Repeats all checks until they pass; returns the problems left at the deadline."""
     deadline = time.monotonic() + FIGURES_SECONDS
     while True:
         rules = ask(prometheus, "rules")["groups"]
-        questions = [*of_dashboards(), *of_rules(rules)]
+        queries = [*of_dashboards(), *of_rules(rules)]
         problems = [*missing_names(prometheus), *unhealthy(rules)]
-        problems += [it for question in questions for it in judge(prometheus, *question)]
+        problems += [it for query in queries for it in check_query(prometheus, *query)]
         if customers.failure:
-            return [f"the customers gave up: {customers.failure}"]
+            return [f"the customers failed: {customers.failure}"]
         if not problems:
-            print(f"{len(questions)} expressions have figures.")
+            print(f"{len(queries)} queries return numbers.")
             return []
         if time.monotonic() > deadline:
             return problems
@@ -110,7 +110,7 @@ def wait_for_figures(prometheus, customers):
 
 
 def of_dashboards():
-    """Where, what, and whether it must have figures: every panel, annotation and variable."""
+    """Place, query, and whether it must return a number: every panel, annotation and variable."""
     for path in sorted((DEPLOY / "grafana/dashboards").glob("*.json")):
         board = json.loads(path.read_text())
         for panel in board["panels"]:
@@ -124,24 +124,24 @@ def of_dashboards():
 
 
 def of_rules(groups):
-    """An alert has no figures while all is well, but what it asks about must be there."""
+    """An alert returns nothing in a healthy system, but its series must exist."""
     for rule in (rule for group in groups for rule in group["rules"]):
         yield f"rules.yml: {rule['name']}", rule["query"], rule["type"] == "recording"
 
 
-def judge(prometheus, where, expression, has_figures):
+def check_query(prometheus, where, expression, needs_number):
     for name, value in VARIABLES.items():
         expression = expression.replace(name, value)
     try:
         result = ask(prometheus, "query", query=expression)["result"]
         for selector in selectors(expression):
             if selector not in EMPTY and not ask(prometheus, "series", **{"match[]": selector}):
-                yield f"{where}: nobody exports {selector}"
+                yield f"{where}: no service exports {selector}"
     except ValueError as error:
         yield f"{where}: {error}"
         return
-    if has_figures and not any(math.isfinite(float(series["value"][1])) for series in result):
-        yield f"{where}: no figure for {expression}"
+    if needs_number and not any(math.isfinite(float(series["value"][1])) for series in result):
+        yield f"{where}: no number for {expression}"
 
 
 def unhealthy(groups):
@@ -155,7 +155,7 @@ def unhealthy(groups):
 
 
 def missing_names(prometheus):
-    """Each metric that the code names was seen, so the customers have done enough."""
+    """Metrics that the code names and no service exports. With none the customers cause every metric."""
     code = (ROOT / "shared/telemetry/src/metric.rs").read_text()
     seen = set(ask(prometheus, "label/__name__/values"))
     for name in re.findall(r'pub const \w+: &str = "(\w+)";', code):
@@ -166,10 +166,10 @@ def missing_names(prometheus):
 def ask(prometheus, path, **parameters):
     query = urllib.parse.urlencode(parameters)
     status, body = call("GET", f"{prometheus}/api/v1/{path}?{query}")
-    answer = json.loads(body)
-    if status != 200 or answer["status"] != "success":
-        raise ValueError(answer.get("error", f"status {status}"))
-    return answer["data"]
+    response = json.loads(body)
+    if status != 200 or response["status"] != "success":
+        raise ValueError(response.get("error", f"status {status}"))
+    return response["data"]
 
 
 def wait_for(seconds, what, children, log, holds):
@@ -181,7 +181,7 @@ def wait_for(seconds, what, children, log, holds):
 
 
 def spawn(command, log):
-    """In a session of its own: it is stopped by us, in order, and not by the Ctrl-C that we get."""
+    """Starts a child in a new session: Ctrl-C reaches only this program, which stops its children in order."""
     streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
     return subprocess.Popen(command, start_new_session=True, **streams)
 

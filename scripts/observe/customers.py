@@ -1,4 +1,4 @@
-"""Customers of a running system, good and bad, so that every metric has something to tell."""
+"""Customers of a running system. Their valid and invalid requests cause every metric."""
 
 import json
 import subprocess
@@ -13,13 +13,13 @@ PATIENCE_SECONDS = 30
 
 
 def call(method, url, body=None, headers=None):
-    """Status and body, whatever the status is."""
+    """Returns status and body, also for error statuses."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json", **(headers or {})}
     request = urllib.request.Request(url, data=data, method=method, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=15) as answer:
-            return answer.status, answer.read()
+        with urllib.request.urlopen(request, timeout=15) as response:
+            return response.status, response.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
 
@@ -34,7 +34,7 @@ def order(method="pm_card_ok", sku="SKU-99", quantity=1):
 
 
 class Customers(threading.Thread):
-    """Goes on ordering until it is told to stop; `failure` is why it had to give up."""
+    """Orders until `stopped` is set; `failure` is the error that ended it early."""
 
     def __init__(self, system):
         super().__init__(daemon=True)
@@ -48,16 +48,16 @@ class Customers(threading.Thread):
             self.park_and_redrive()
             while not self.stopped.wait(PAUSE_SECONDS):
                 self.shop()
-        except Exception as error:  # told by whoever waits for the figures
+        except Exception as error:  # reported by wait_for_figures
             self.failure = error
 
     def shop(self):
-        """One round: bought, repeated, mistaken, declined, paid again, sold out, charged directly."""
+        """One round: bought, repeated, key reused, declined, sold out, charged directly."""
         key = str(uuid.uuid4())
         self.place(order(), key, 201)
         self.place(order(), key, 201)
         self.place(order(quantity=2), key, 422)
-        # The next two calls that the provider gets fail: one outcome stays unknown for a while.
+        # The provider fails its next two calls, so one outcome stays unknown for a while.
         fault = {"point": "before_charge", "action": "error", "status": 500, "times": 2}
         self.expect(call("POST", f"{self.urls['psp']}/admin/faults", fault), 200, 201)
         self.place(order(), str(uuid.uuid4()), 201)
@@ -68,21 +68,21 @@ class Customers(threading.Thread):
         self.expect(call("POST", f"{self.urls['payment']}/payments", direct, headers), 201, 202)
 
     def park_and_redrive(self):
-        """An order that fulfilment cannot handle is parked; once it can, the message is redriven."""
+        """Parks a message that fulfilment cannot handle, removes the cause, and redrives the message."""
         self.sql("alter table stock add constraint unlucky check (sku <> 'SKU-13') not valid")
         self.place(order(sku="SKU-13"), str(uuid.uuid4()), 201)
         parked = f"{self.urls['fulfilment']}/admin/parked"
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not (page := json.loads(call("GET", parked)[1])["data"]):
             if time.monotonic() > deadline:
-                raise RuntimeError("fulfilment never parked what it cannot handle")
+                raise RuntimeError("fulfilment never parked the message")
             time.sleep(PAUSE_SECONDS)
         self.sql("alter table stock drop constraint unlucky")
         self.expect(call("POST", f"{parked}/{page[0]['id']}/redrive"), 200)
 
     def place(self, body, key, status):
-        answer = call("POST", f"{self.urls['order']}/orders", body, self.headers(key))
-        self.expect(answer, status)
+        response = call("POST", f"{self.urls['order']}/orders", body, self.headers(key))
+        self.expect(response, status)
 
     def headers(self, key):
         return {"Authorization": "Bearer demo-key-acme", "Idempotency-Key": key}
@@ -90,7 +90,7 @@ class Customers(threading.Thread):
     def sql(self, statement):
         subprocess.run(["psql", "-q", self.stock, "-c", statement], check=True)
 
-    def expect(self, answer, *statuses):
-        status, body = answer
+    def expect(self, response, *statuses):
+        status, body = response
         if status not in statuses:
-            raise RuntimeError(f"answered {status}, not {statuses}: {body.decode()[:300]}")
+            raise RuntimeError(f"status {status} instead of {statuses}: {body.decode()[:300]}")

@@ -1,4 +1,4 @@
-"""As much of PromQL as it takes to find the series that an expression asks for."""
+"""A partial parser of PromQL that finds the series of an expression."""
 
 import re
 
@@ -18,7 +18,7 @@ CLOSING = {"(": ")", "{": "}", "[": "]"}
 
 
 def selectors(expression):
-    """The selectors of an expression, as text, each once."""
+    """Returns the selectors of an expression as text, without duplicates."""
     tokens = [match for match in TOKEN.finditer(expression) if match.lastgroup]
     found, at = [], 0
     while at < len(tokens):
@@ -44,7 +44,7 @@ def _is(tokens, at, text):
 
 
 def _end(tokens, at):
-    """Where the bracket that opens here is closed, and one further."""
+    """Returns the index after the bracket that closes the one at `at`."""
     opening = tokens[at].group()
     depth = 0
     for index in range(at, len(tokens)):

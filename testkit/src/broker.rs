@@ -19,7 +19,8 @@ use apache::Apache;
 pub const PROCESS_NAME: &str = "kafka";
 /// The prefix of the cluster id of librdkafka's built-in broker.
 const EMBEDDED_CLUSTER_ID: &str = "mockCluster";
-const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
+/// A broker that many tests share can take seconds to respond.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Which broker to use.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -66,6 +66,11 @@ async fn pause_and_cut_scripts_end_with_one_charge() -> anyhow::Result<()> {
         payment: 2,
         ..PerService::from_fn(|_| 1)
     };
+    // The script must find the call before payment gives it up.
+    for (name, value) in [("PSP_TIMEOUT_MS", "5000"), ("LEASE_MS", "6000")] {
+        let setting = (name.to_owned(), value.to_owned());
+        options.env.payment.push(setting);
+    }
     let harness = Harness::start(options).await?;
     scripts_pass(&harness, &["pause-payment", "cut-network"]).await?;
     harness.stop().await

@@ -9,7 +9,7 @@ import (
 
 const repository = "../../.."
 
-// breakage is one way to spoil a manifest, and what the check has to say about it.
+// breakage is one error in a manifest, and part of the message that the check must report.
 type breakage struct {
 	file, old, new, overlay, problem string
 }
@@ -26,13 +26,13 @@ var breakages = []breakage{
 	{"base/fulfilment.yaml", "kind: PodDisruptionBudget\nmetadata:\n  name: fulfilment\nspec:\n  maxUnavailable: 1", "kind: PodDisruptionBudget\nmetadata:\n  name: fulfilment\nspec:\n  maxUnavailable: 1\n  selector: {matchLabels: {app.kubernetes.io/name: receipt}}\n---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata:\n  name: second\nspec:", "base", "Deployment receipt: has 2 disruption budgets"},
 	{"base/receipt.yaml", "kind: Deployment, name: receipt", "kind: Deployment, name: receipts", "base", "HorizontalPodAutoscaler receipt: there is no Deployment receipts"},
 	{"base/receipt.yaml", "kind: Deployment, name: receipt", "kind: Deployment, name: order", "base", "Deployment receipt: consumes messages, but has no autoscaler"},
-	{"base/payment.yaml", "  # No replicas: they are the autoscaler's.", "  replicas: 3", "base", "Deployment payment: sets replicas"},
-	{"base/scaling.yaml", "name: cpu\n", "name: cpuu\n", "base", "must look at CPU and at lag"},
-	{"base/scaling.yaml", "name: inbox_lag_messages", "name: inbox_lag", "base", "must look at CPU and at lag"},
+	{"base/payment.yaml", "  # No replicas: the autoscaler sets them.", "  replicas: 3", "base", "Deployment payment: sets replicas"},
+	{"base/scaling.yaml", "name: cpu\n", "name: cpuu\n", "base", "must use CPU and lag"},
+	{"base/scaling.yaml", "name: inbox_lag_messages", "name: inbox_lag", "base", "must use CPU and lag"},
 	{"base/payment.yaml", "serviceAccountName: payment", "serviceAccountName: charger", "base", "there is no ServiceAccount \"charger\""},
-	{"base/payment.yaml", "automountServiceAccountToken: false", "automountServiceAccountToken: true", "base", "ServiceAccount payment: hands out a token"},
-	{"base/config/payment.env", "PSP_URL", "PSP_ULR", "base", "service does not know a setting PSP_ULR"},
-	{"base/config/chargeonce.env", "LOG_FORMAT", "PSP_URL", "base", "Deployment order: service does not know a setting PSP_URL"},
+	{"base/payment.yaml", "automountServiceAccountToken: false", "automountServiceAccountToken: true", "base", "ServiceAccount payment: mounts a token"},
+	{"base/config/payment.env", "PSP_URL", "PSP_ULR", "base", "service has no setting PSP_ULR"},
+	{"base/config/chargeonce.env", "LOG_FORMAT", "PSP_URL", "base", "Deployment order: service has no setting PSP_URL"},
 	{"base/config/order.env", "8081", "8082", "base", "Deployment order: LISTEN"},
 	{"base/config/order.env", "0.0.0.0", "127.0.0.1", "base", "Deployment order: LISTEN"},
 	{"base/fulfilment.yaml", "configMapRef: {name: fulfilment}", "configMapRef: {name: stock}", "base", "there is no ConfigMap/stock"},
@@ -40,47 +40,47 @@ var breakages = []breakage{
 	{"base/fulfilment.yaml", "secretRef: {name: fulfilment}", "secretRef: {name: order}", "base", "goes to both"},
 	{"base/fulfilment.yaml", "secretRef: {name: fulfilment}", "configMapRef: {name: chargeonce}", "base", "no DATABASE_URL from a secret"},
 	{"base/fulfilment.yaml", "command: [/bin/fulfilment]", "command: [/bin/order]", "base", "runs [/bin/order]"},
-	{"overlays/lab/kustomization.yaml", "  - name: psp\n    literals", "  - name: unused\n    literals: [A=B]\n  - name: psp\n    literals", "overlays/lab", "is used by nobody"},
-	{"overlays/lab/mail.yaml", "          ports:\n", "          env: [{name: A, value: B}]\n          ports:\n", "overlays/lab", "no rule knows the settings of this tool"},
-	{"overlays/lab/lab.yaml", "- name: KAFKA_TOPIC", "- name: KAFKA_TOPICS", "overlays/lab", "lab does not know a setting KAFKA_TOPICS"},
+	{"overlays/lab/kustomization.yaml", "  - name: psp\n    literals", "  - name: unused\n    literals: [A=B]\n  - name: psp\n    literals", "overlays/lab", "is not used"},
+	{"overlays/lab/mail.yaml", "          ports:\n", "          env: [{name: A, value: B}]\n          ports:\n", "overlays/lab", "the settings of this tool are not checked; add a rule"},
+	{"overlays/lab/lab.yaml", "- name: KAFKA_TOPIC", "- name: KAFKA_TOPICS", "overlays/lab", "lab has no setting KAFKA_TOPICS"},
 	{"overlays/lab/lab.yaml", "key: KAFKA_TOPIC}", "key: TOPIC}", "overlays/lab", "there is no TOPIC in ConfigMap/chargeonce"},
 	{"overlays/lab/lab.yaml", "- secretRef: {name: lab}", "- configMapRef: {name: receipt}", "overlays/lab", "CHARGEONCE_SYSTEM does not come from a secret"},
 	{"overlays/lab/kustomization.yaml", "CHARGEONCE_SYSTEM=", "CHARGEONCE_SYSTEMS=", "overlays/lab", "CHARGEONCE_SYSTEM does not come from a secret"},
 	{"overlays/lab/lab.example.json", "8090\"]\n", "8090\"],\n", "overlays/lab", "CHARGEONCE_SYSTEM: invalid character"},
-	{"overlays/lab/lab.example.json", "\"psp\": [", "\"provider\": [", "overlays/lab", "the lab is not told the URL of psp"},
-	{"overlays/lab/lab.example.json", "\"psp\": [", "\"provider\": [", "overlays/lab", "URL of provider, which is no service here"},
-	{"overlays/lab/lab.example.json", "[\"http://receipt:8084\"]", "[]", "overlays/lab", "the lab is not told the URL of receipt"},
-	{"overlays/lab/lab.example.json", "http://order:8081", "http://order:8082", "overlays/lab", "sent to http://order:8082 for order"},
-	{"overlays/lab/lab.example.json", "http://order:8081", "http://payment:8082", "overlays/lab", "sent to http://payment:8082 for order"},
-	{"overlays/lab/lab.example.json", "\"fulfilment\": \"", "\"stock\": \"", "overlays/lab", "the lab is not told the database of fulfilment"},
-	{"overlays/lab/lab.example.json", "5432/receipt", "5432/order", "overlays/lab", "database /order for receipt, which has another"},
+	{"overlays/lab/lab.example.json", "\"psp\": [", "\"provider\": [", "overlays/lab", "the lab has no URL of psp"},
+	{"overlays/lab/lab.example.json", "\"psp\": [", "\"provider\": [", "overlays/lab", "URL of provider, which is not a service here"},
+	{"overlays/lab/lab.example.json", "[\"http://receipt:8084\"]", "[]", "overlays/lab", "the lab has no URL of receipt"},
+	{"overlays/lab/lab.example.json", "http://order:8081", "http://order:8082", "overlays/lab", "has the URL http://order:8082 for order"},
+	{"overlays/lab/lab.example.json", "http://order:8081", "http://payment:8082", "overlays/lab", "has the URL http://payment:8082 for order"},
+	{"overlays/lab/lab.example.json", "\"fulfilment\": \"", "\"stock\": \"", "overlays/lab", "the lab has no database of fulfilment"},
+	{"overlays/lab/lab.example.json", "5432/receipt", "5432/order", "overlays/lab", "database /order for receipt, which uses another"},
 	{"overlays/lab/lab.example.json", "postgres://lab:not-a-password@postgres.invalid:5432/psp", "postgres://psp:not-a-password@postgres.invalid:5432/psp", "overlays/lab", "reads the database of psp as its owner"},
 	{"overlays/lab/lab.example.json", "kafka.invalid", "kafka.example", "overlays/lab", "the lab's brokers are kafka.example:9092"},
 	{"overlays/lab/lab.example.json", "order-events", "events", "overlays/lab", "the lab's topic is events"},
-	{"overlays/lab/network.yaml", "        - {protocol: TCP, port: 5432}\n", "", "overlays/lab", "Deployment lab: no NetworkPolicy lets it out to port 5432"},
-	{"overlays/lab/network.yaml", "        - {protocol: TCP, port: 9092}\n", "", "overlays/lab", "Deployment lab: no NetworkPolicy lets it out to port 9092"},
+	{"overlays/lab/network.yaml", "        - {protocol: TCP, port: 5432}\n", "", "overlays/lab", "Deployment lab: no NetworkPolicy allows it to connect to port 5432"},
+	{"overlays/lab/network.yaml", "        - {protocol: TCP, port: 9092}\n", "", "overlays/lab", "Deployment lab: no NetworkPolicy allows it to connect to port 9092"},
 	{"overlays/lab/network.yaml", "  name: payment-to-psp", "  name: to-psp", "overlays/lab", "payment reaches the provider by [to-psp]"},
 	{"base/payment.yaml", "- {protocol: TCP, port: 80}", "- {protocol: TCP, port: 8000, endPort: 8999}", "overlays/lab", "payment reaches the provider by [payment payment-to-psp]"},
 	{"overlays/lab/crash-points.yaml", "shareProcessNamespace: true", "shareProcessNamespace: false", "overlays/lab", "Deployment order: shareProcessNamespace"},
 	{"components/service/pod.yaml", "      enableServiceLinks: false", "      enableServiceLinks: false\n      shareProcessNamespace: true", "base", "Deployment order: shareProcessNamespace"},
 	{"components/service/pod.yaml", "terminationGracePeriodSeconds: 30", "terminationGracePeriodSeconds: 15", "base", "preStop and drain take 15 s"},
-	{"components/service/pod.yaml", "            preStop:\n              sleep:\n                seconds: 5", "            {}", "base", "without a preStop pause"},
-	{"components/service/pod.yaml", "livenessProbe:\n            httpGet: {path: /healthz", "livenessProbe:\n            httpGet: {path: /readyz", "base", "liveness probe must ask for /healthz"},
+	{"components/service/pod.yaml", "            preStop:\n              sleep:\n                seconds: 5", "            {}", "base", "has no preStop pause"},
+	{"components/service/pod.yaml", "livenessProbe:\n            httpGet: {path: /healthz", "livenessProbe:\n            httpGet: {path: /readyz", "base", "liveness probe must request /healthz"},
 	{"components/service/pod.yaml", "maxUnavailable: 0", "maxUnavailable: 1", "base", "a roll-out must not"},
 	{"components/service/pod.yaml", "runAsNonRoot: true", "runAsNonRoot: false", "base", "not restricted: runAsNonRoot"},
 	{"components/service/pod.yaml", "drop: [ALL]", "drop: [NET_RAW]", "base", "unrestricted capabilities"},
-	{"components/service/pod.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "base", "may write to its root"},
+	{"components/service/pod.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "base", "has a writable root"},
 	{"components/service/pod.yaml", "runAsUser: 10001", "runAsUser: 1000", "base", "does not run as user 10001"},
 	{"components/service/pod.yaml", "enableServiceLinks: false", "enableServiceLinks: true", "base", "enableServiceLinks"},
-	{"components/service/pod.yaml", "automountServiceAccountToken: false", "automountServiceAccountToken: true", "base", "it gets no token"},
-	{"components/service/pod.yaml", ", memory: 128Mi", "", "base", "no limit of memory"},
-	{"components/service/pod.yaml", "app.kubernetes.io/part-of: chargeonce", "app.kubernetes.io/part-of: charge", "base", "a spread constraint counts no pods"},
-	{"base/network.yaml", "policyTypes: [Ingress, Egress]", "policyTypes: [Ingress]", "base", "no NetworkPolicy closes the namespace"},
+	{"components/service/pod.yaml", "automountServiceAccountToken: false", "automountServiceAccountToken: true", "base", "mounts an API token"},
+	{"components/service/pod.yaml", ", memory: 128Mi", "", "base", "no memory limit"},
+	{"components/service/pod.yaml", "app.kubernetes.io/part-of: chargeonce", "app.kubernetes.io/part-of: charge", "base", "a spread constraint matches no pods"},
+	{"base/network.yaml", "policyTypes: [Ingress, Egress]", "policyTypes: [Ingress]", "base", "no NetworkPolicy denies all traffic"},
 	{"base/network.yaml", "port: http}", "port: metrics}", "base", "has no port metrics"},
-	{"base/payment.yaml", "    - ports:\n        - {protocol: TCP, port: 80}", "    - {}", "base", "out to every port"},
+	{"base/payment.yaml", "    - ports:\n        - {protocol: TCP, port: 80}", "    - {}", "base", "connect to every port"},
 	{"overlays/lab/network.yaml", "app.kubernetes.io/name: mail", "app.kubernetes.io/name: mails", "overlays/lab", "selects no pods"},
 	{"base/namespace.yaml", "enforce: restricted", "enforce: baseline", "base", "does not enforce restricted"},
-	{"overlays/production/ingress.yaml", "path: /orders", "path: /", "overlays/production", "may pass /admin on"},
+	{"overlays/production/ingress.yaml", "path: /orders", "path: /", "overlays/production", "may forward /admin"},
 	{"overlays/production/ingress.yaml", "{name: order, port", "{name: orders, port", "overlays/production", "a backend does not exist"},
 	{"overlays/production/ingress.yaml", "pathType: Exact", "pathType: exact", "overlays/production", "pathType"},
 	{"overlays/production/kustomization.yaml", "newTag", "newTags", "overlays/production", "newTags"},
@@ -103,7 +103,7 @@ func TestEveryBreakageIsSeen(t *testing.T) {
 			spoil(t, filepath.Join(directory, b.file), b.old, b.new)
 			_, problems := check(filepath.Join(directory, b.overlay), sources)
 			if !strings.Contains(strings.Join(problems, "\n"), b.problem) {
-				t.Errorf("%q instead of %q in %s was not seen; seen was: %q", b.new, b.old, b.file, problems)
+				t.Errorf("%q instead of %q in %s was not reported; reported: %q", b.new, b.old, b.file, problems)
 			}
 		})
 	}
@@ -121,7 +121,7 @@ func TestTheManifestsAreGood(t *testing.T) {
 	}
 }
 
-// spoil fails if there is nothing to replace: the breakage would test nothing.
+// spoil fails if there is nothing to replace, because the breakage would test nothing.
 func spoil(t *testing.T, path, old, new string) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -15,8 +15,8 @@ type variable struct {
 	value, from string
 }
 
-// checkEnvironment looks for settings that a service does not know, for references to nothing, and for
-// secrets that more than one service gets.
+// checkEnvironment reports unknown settings, references to missing objects, and secrets that more than one
+// service uses.
 func (s *System) checkEnvironment(deployment *appsv1.Deployment, sources Sources, owners map[string]string) {
 	name, pod := deployment.Name, deployment.Spec.Template.Spec
 	for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
@@ -30,7 +30,7 @@ func (s *System) checkEnvironment(deployment *appsv1.Deployment, sources Sources
 		}
 		if !isService(deployment) && name != labName {
 			if len(variables) > 0 {
-				s.fault("Deployment %s: no rule knows the settings of this tool", name)
+				s.fault("Deployment %s: the settings of this tool are not checked; add a rule", name)
 			}
 			continue
 		}
@@ -43,7 +43,7 @@ func (s *System) checkEnvironment(deployment *appsv1.Deployment, sources Sources
 		}
 		for key := range variables {
 			if !known[key] {
-				s.fault("Deployment %s: %s does not know a setting %s", name, container.Name, key)
+				s.fault("Deployment %s: %s has no setting %s", name, container.Name, key)
 			}
 		}
 		if isService(deployment) && !strings.HasPrefix(variables["DATABASE_URL"].from, "Secret/") {
@@ -55,7 +55,7 @@ func (s *System) checkEnvironment(deployment *appsv1.Deployment, sources Sources
 	}
 }
 
-// variables resolves the environment as the kubelet would: later sources win, and `env` over `envFrom`.
+// variables resolves the environment as the kubelet does: later sources win, and `env` wins over `envFrom`.
 func (s *System) variables(deployment string, container corev1.Container) map[string]variable {
 	found := map[string]variable{}
 	whole := func(from, prefix string) {
@@ -95,7 +95,7 @@ func (s *System) variables(deployment string, container corev1.Container) map[st
 	return found
 }
 
-// checkListen: the port that is bound is the one that probes and services are led to.
+// checkListen checks that a service binds the port that probes and Services use.
 func (s *System) checkListen(deployment string, container corev1.Container) {
 	_, port, _ := strings.Cut(s.variables(deployment, container)["LISTEN"].value, "0.0.0.0:")
 	for _, declared := range container.Ports {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// The tool that the chaos scripts see the system with.
+	// The tool with which the chaos scripts observe the system.
 	labName = "lab"
-	// Where a URL of Postgres names no port.
+	// For Postgres URLs without a port.
 	postgresPort = 5432
 )
 
@@ -24,13 +24,13 @@ type description struct {
 	Topic        string              `json:"topic"`
 }
 
-// checkLab: where the tool is, it knows the whole system and reaches it, and the experiments can work.
+// checkLab checks that the tool, if present, has the addresses of the whole system and can reach it.
 func (s *System) checkLab(sources Sources) {
 	lab := s.deployment(labName)
 	for _, deployment := range s.deployments {
 		shared := deployment.Spec.Template.Spec.ShareProcessNamespace
 		if isService(deployment) && (shared != nil && *shared) != (lab != nil) {
-			s.fault("Deployment %s: shareProcessNamespace is for the lab, whose crash points need it", deployment.Name)
+			s.fault("Deployment %s: shareProcessNamespace is allowed only in the lab, for its crash points", deployment.Name)
 		}
 	}
 	if lab == nil {
@@ -51,7 +51,7 @@ func (s *System) checkLab(sources Sources) {
 	s.checkCut()
 }
 
-// checkDescription: it names the services of this overlay and no others, where they are.
+// checkDescription checks that it has exactly the services of this overlay, with their addresses.
 func (s *System) checkDescription(lab *appsv1.Deployment, system description) {
 	for _, deployment := range s.deployments {
 		name := deployment.Name
@@ -59,11 +59,11 @@ func (s *System) checkDescription(lab *appsv1.Deployment, system description) {
 			continue
 		}
 		if len(system.URLs[name]) == 0 {
-			s.fault("the lab is not told the URL of %s", name)
+			s.fault("the lab has no URL of %s", name)
 		}
 		for _, text := range system.URLs[name] {
 			if !s.isServiceURL(name, text) {
-				s.fault("the lab is sent to %s for %s, which is not its Service", text, name)
+				s.fault("the lab has the URL %s for %s, which is not its Service", text, name)
 			}
 		}
 		own := s.variables(name, deployment.Spec.Template.Spec.Containers[0])
@@ -78,10 +78,10 @@ func (s *System) checkDescription(lab *appsv1.Deployment, system description) {
 		delete(system.DatabaseURLs, name)
 	}
 	for name := range system.URLs {
-		s.fault("the lab is told the URL of %s, which is no service here", name)
+		s.fault("the lab has a URL of %s, which is not a service here", name)
 	}
 	for name := range system.DatabaseURLs {
-		s.fault("the lab is told the database of %s, which is no service here", name)
+		s.fault("the lab has a database of %s, which is not a service here", name)
 	}
 	for _, broker := range strings.Split(system.Brokers, ",") {
 		_, port, _ := strings.Cut(broker, ":")
@@ -90,7 +90,7 @@ func (s *System) checkDescription(lab *appsv1.Deployment, system description) {
 	}
 }
 
-// isServiceURL: the host is the Service of that name, and the port is one of its own.
+// isServiceURL reports whether the host is the Service of that name and the port is one of its ports.
 func (s *System) isServiceURL(name, text string) bool {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Scheme != "http" || parsed.Hostname() != name || parsed.Path != "" {
@@ -106,11 +106,11 @@ func (s *System) isServiceURL(name, text string) bool {
 	return false
 }
 
-// checkDatabase: the database is the service's own, and the role is not, because the lab only reads.
+// checkDatabase checks that the database is that of the service. The role must differ: the lab only reads.
 func (s *System) checkDatabase(lab *appsv1.Deployment, name, text, own string) {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Scheme != "postgres" && parsed.Scheme != "postgresql" {
-		s.fault("the lab is not told the database of %s", name)
+		s.fault("the lab has no database of %s", name)
 		return
 	}
 	number, err := strconv.Atoi(parsed.Port())
@@ -123,7 +123,7 @@ func (s *System) checkDatabase(lab *appsv1.Deployment, name, text, own string) {
 		return
 	}
 	if parsed.Path != theirs.Path {
-		s.fault("the lab is told the database %s for %s, which has another", parsed.Path, name)
+		s.fault("the lab has the database %s for %s, which uses another", parsed.Path, name)
 	} else if parsed.User.Username() == theirs.User.Username() {
 		s.fault("the lab reads the database of %s as its owner", name)
 	}

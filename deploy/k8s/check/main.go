@@ -1,5 +1,5 @@
-// Holds the Kubernetes manifests against the API server's own validation, and against what only this
-// project knows: its settings, its drain time, who may talk to whom. Needs no cluster.
+// Checks the Kubernetes manifests with the API server's validation and with rules of this project: its
+// settings, its drain time, and the allowed connections. Needs no cluster.
 //
 //	k8s-check REPOSITORY OVERLAY…
 package main
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// check builds one overlay and returns how many objects it has, and what is wrong with them.
+// check builds one overlay and returns the number of its objects and their problems.
 func check(overlay string, sources Sources) (int, []string) {
 	options := krusty.MakeDefaultOptions()
 	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), overlay)
@@ -58,7 +58,7 @@ func check(overlay string, sources Sources) (int, []string) {
 			problems = append(problems, fmt.Sprintf("%s %s: %v", resource.GetKind(), resource.GetName(), err))
 		}
 	}
-	// The rules would only repeat that something is missing.
+	// The rules would report the same objects as missing.
 	if len(problems) == 0 {
 		problems = system.problems(sources)
 	}

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// checkNetwork: closed unless opened, every opening leads somewhere, and none to the operators' routes.
+// checkNetwork checks that traffic is denied by default, that every exception selects pods, and that none
+// opens the operators' routes.
 func (s *System) checkNetwork() {
 	closed := false
 	for _, policy := range s.policies {
@@ -21,20 +22,20 @@ func (s *System) checkNetwork() {
 		}
 		for _, rule := range spec.Ingress {
 			if len(rule.From) == 0 || len(rule.Ports) == 0 {
-				s.fault("NetworkPolicy %s: lets everybody in, or to every port", policy.Name)
+				s.fault("NetworkPolicy %s: allows every client or every port", policy.Name)
 			}
 			s.peers(policy.Name, rule.From)
 			s.checkPorts(policy.Name, rule.Ports, pods)
 		}
 		for _, rule := range spec.Egress {
 			if len(rule.Ports) == 0 {
-				s.fault("NetworkPolicy %s: lets its pods out to every port", policy.Name)
+				s.fault("NetworkPolicy %s: allows its pods to connect to every port", policy.Name)
 			}
 			s.checkPorts(policy.Name, rule.Ports, s.peers(policy.Name, rule.To))
 		}
 	}
 	if !closed {
-		s.fault("no NetworkPolicy closes the namespace in both directions")
+		s.fault("no NetworkPolicy denies all traffic in both directions")
 	}
 	for _, namespace := range s.namespaces {
 		if namespace.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
@@ -44,7 +45,7 @@ func (s *System) checkNetwork() {
 	s.checkIngresses()
 }
 
-// peers returns the deployments of this namespace that a rule names; each name has to fit some.
+// peers returns the deployments of this namespace that a rule selects. Each selector must match some.
 func (s *System) peers(policy string, peers []networkingv1.NetworkPolicyPeer) []*appsv1.Deployment {
 	var found []*appsv1.Deployment
 	for _, peer := range peers {
@@ -65,7 +66,7 @@ func (s *System) checkPorts(policy string, ports []networkingv1.NetworkPolicyPor
 		if port.Port == nil || port.Port.Type != intstr.String {
 			continue
 		}
-		// A name is looked up in the pods, so there have to be some.
+		// A port name is resolved in the selected pods, so some must be selected.
 		if len(pods) == 0 {
 			s.fault("NetworkPolicy %s: port %s of unknown pods", policy, port.Port.StrVal)
 		}
@@ -77,16 +78,16 @@ func (s *System) checkPorts(policy string, ports []networkingv1.NetworkPolicyPor
 	}
 }
 
-// checkIngresses: the world sees a route only if it is named, and /admin is not.
+// checkIngresses checks that only listed routes are public, and that /admin is not.
 func (s *System) checkIngresses() {
 	for _, ingress := range s.ingresses {
 		if ingress.Spec.DefaultBackend != nil {
-			s.fault("Ingress %s: a default backend passes everything on", ingress.Name)
+			s.fault("Ingress %s: a default backend forwards every path", ingress.Name)
 		}
 		for _, rule := range ingress.Spec.Rules {
 			for _, path := range rule.HTTP.Paths {
 				if path.Path == "/" || strings.HasPrefix(path.Path, "/admin") || *path.PathType == networkingv1.PathTypeImplementationSpecific {
-					s.fault("Ingress %s: path %s may pass /admin on", ingress.Name, path.Path)
+					s.fault("Ingress %s: path %s may forward /admin", ingress.Name, path.Path)
 				}
 				s.checkBackend(ingress.Name, path.Backend.Service)
 			}

@@ -9,23 +9,23 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// The user of the images, which have no other.
+// The only user of the images.
 const imageUser = 10001
 
-// checkPod looks at how the pods of a deployment run, end and are probed.
+// checkPod checks how the pods of a deployment run, stop and are probed.
 func (s *System) checkPod(deployment *appsv1.Deployment, sources Sources) {
 	name, template := deployment.Name, deployment.Spec.Template
 	pod := template.Spec
 	s.checkSecurity(deployment)
 	if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
-		s.fault("Deployment %s: no pod of ours talks to the API, so it gets no token", name)
+		s.fault("Deployment %s: mounts an API token, but no pod uses the Kubernetes API", name)
 	}
 	if pod.EnableServiceLinks == nil || *pod.EnableServiceLinks {
-		s.fault("Deployment %s: enableServiceLinks would add variables that settings may be taken for", name)
+		s.fault("Deployment %s: enableServiceLinks must be false: its variables could set settings", name)
 	}
 	for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
 		if container.Resources.Requests.Cpu().IsZero() || container.Resources.Limits.Memory().IsZero() {
-			s.fault("Deployment %s: container %s requests no CPU or has no limit of memory", name, container.Name)
+			s.fault("Deployment %s: container %s has no CPU request or no memory limit", name, container.Name)
 		}
 	}
 	if !isService(deployment) {
@@ -33,14 +33,14 @@ func (s *System) checkPod(deployment *appsv1.Deployment, sources Sources) {
 	}
 	rolling := deployment.Spec.Strategy.RollingUpdate
 	if rolling == nil || rolling.MaxUnavailable.String() != "0" {
-		s.fault("Deployment %s: a roll-out must not take a replica away before another is ready", name)
+		s.fault("Deployment %s: a roll-out must not remove a replica before another is ready", name)
 	}
 	if len(pod.TopologySpreadConstraints) == 0 {
 		s.fault("Deployment %s: its pods may all be on one node", name)
 	}
 	for _, spread := range pod.TopologySpreadConstraints {
 		if len(s.selected(spread.LabelSelector)) == 0 {
-			s.fault("Deployment %s: a spread constraint counts no pods", name)
+			s.fault("Deployment %s: a spread constraint matches no pods", name)
 		}
 	}
 	for _, container := range pod.Containers {
@@ -48,10 +48,10 @@ func (s *System) checkPod(deployment *appsv1.Deployment, sources Sources) {
 		if hooks := container.Lifecycle; hooks != nil && hooks.PreStop != nil && hooks.PreStop.Sleep != nil {
 			pause = hooks.PreStop.Sleep.Seconds
 		} else {
-			s.fault("Deployment %s: without a preStop pause requests come after the port is closed", name)
+			s.fault("Deployment %s: has no preStop pause: requests would arrive after the port is closed", name)
 		}
 		if grace := *pod.TerminationGracePeriodSeconds; grace <= pause+sources.drainSeconds {
-			s.fault("Deployment %s: killed %d s after it is told to end, but preStop and drain take %d s",
+			s.fault("Deployment %s: is killed %d s after SIGTERM, but preStop and drain take %d s",
 				name, grace, pause+sources.drainSeconds)
 		}
 		s.checkProbe(name, "startup", container.StartupProbe, "/healthz")
@@ -60,14 +60,14 @@ func (s *System) checkPod(deployment *appsv1.Deployment, sources Sources) {
 	}
 }
 
-// checkProbe: above all, liveness never asks for the database.
+// checkProbe checks the path of a probe. Liveness must never depend on the database.
 func (s *System) checkProbe(deployment, kind string, probe *corev1.Probe, path string) {
 	if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != path || probe.HTTPGet.Port.String() != "http" {
-		s.fault("Deployment %s: the %s probe must ask for %s on port http", deployment, kind, path)
+		s.fault("Deployment %s: the %s probe must request %s on port http", deployment, kind, path)
 	}
 }
 
-// checkSecurity asks the evaluator of the API server's own admission, at the namespace's level.
+// checkSecurity uses the evaluator of the API server's admission, at the namespace's level.
 func (s *System) checkSecurity(deployment *appsv1.Deployment) {
 	name, template := deployment.Name, deployment.Spec.Template
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks())
@@ -87,7 +87,7 @@ func (s *System) checkSecurity(deployment *appsv1.Deployment) {
 	for _, container := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
 		security := container.SecurityContext
 		if security == nil || security.ReadOnlyRootFilesystem == nil || !*security.ReadOnlyRootFilesystem {
-			s.fault("Deployment %s: container %s may write to its root file system", name, container.Name)
+			s.fault("Deployment %s: container %s has a writable root file system", name, container.Name)
 		}
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The services' gauge of messages that they are behind.
+// The services' gauge of consumer lag.
 const lagMetric = "inbox_lag_messages"
 
-// checkSelectors: what is meant for pods finds them, and no service is without its own.
+// checkSelectors checks that every selector finds pods, and that every service has its objects.
 func (s *System) checkSelectors() {
 	for _, service := range s.services {
 		found := s.selected(&metav1.LabelSelector{MatchLabels: service.Spec.Selector})
@@ -36,7 +36,7 @@ func (s *System) checkSelectors() {
 		if !isService(deployment) {
 			continue
 		}
-		// With two, nothing can be evicted.
+		// With two budgets no pod can be evicted.
 		if count := budgets[deployment.Name]; count != 1 {
 			s.fault("Deployment %s: has %d disruption budgets", deployment.Name, count)
 		}
@@ -48,7 +48,7 @@ func (s *System) checkAccount(deployment, name string) {
 	for _, account := range s.accounts {
 		if account.Name == name {
 			if account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken {
-				s.fault("ServiceAccount %s: hands out a token", name)
+				s.fault("ServiceAccount %s: mounts a token", name)
 			}
 			return
 		}
@@ -56,7 +56,7 @@ func (s *System) checkAccount(deployment, name string) {
 	s.fault("Deployment %s: there is no ServiceAccount %q", deployment, name)
 }
 
-// checkScaling: every consumer has an autoscaler, which has something to scale and is alone at it.
+// checkScaling checks that every consumer has exactly one autoscaler, and that each autoscaler has a target.
 func (s *System) checkScaling(sources Sources) {
 	scaled := map[string]bool{}
 	for _, scaler := range s.scalers {
@@ -66,9 +66,9 @@ func (s *System) checkScaling(sources Sources) {
 				continue
 			}
 			scaled[deployment.Name] = true
-			// The API's default is 1, and stands there if nothing was said.
+			// The API's default is 1. It is set if the manifest has no value.
 			if *deployment.Spec.Replicas != 1 {
-				s.fault("Deployment %s: sets replicas, as its autoscaler does", deployment.Name)
+				s.fault("Deployment %s: sets replicas, but its autoscaler sets them too", deployment.Name)
 			}
 		}
 		if !scaled[target.Name] {
@@ -84,7 +84,7 @@ func (s *System) checkScaling(sources Sources) {
 			}
 		}
 		if !watched["cpu"] || !watched[lagMetric] {
-			s.fault("HorizontalPodAutoscaler %s: must look at CPU and at lag", scaler.Name)
+			s.fault("HorizontalPodAutoscaler %s: must use CPU and lag", scaler.Name)
 		}
 	}
 	for _, deployment := range s.deployments {

@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// Sources is what the manifests have to agree with and the services' code says.
+// Sources holds facts from the services' code that the manifests must match.
 type Sources struct {
 	repository   string
 	drainSeconds int64
-	// The variable by which the lab's tool is told of the system.
+	// The variable that describes the system to the lab's tool.
 	systemVariable string
 }
 
@@ -43,13 +43,13 @@ func constant(repository, file string, pattern *regexp.Regexp) (string, error) {
 	}
 	found := pattern.FindSubmatch(text)
 	if found == nil {
-		return "", fmt.Errorf("%s: %s is not where it was", file, pattern)
+		return "", fmt.Errorf("%s: %s was not found; update sources.go", file, pattern)
 	}
 	return string(found[1]), nil
 }
 
-// settings returns the environment variables that a service knows: its own, and those of the settings
-// that it takes in from shared crates. The lab knows those of its commands that run in a cluster.
+// settings returns the environment variables of a service: its own and those of the shared settings that it
+// includes. For the lab, those of its commands that run in a cluster.
 func (s Sources) settings(service string) (map[string]bool, error) {
 	if service == labName {
 		known, err := namesIn([]string{filepath.Join(s.repository, "chargeonce/src/create_topic.rs")})
@@ -69,13 +69,13 @@ func (s Sources) settings(service string) (map[string]bool, error) {
 	}
 	known, err := namesIn(paths)
 	if err == nil {
-		// Read by the logs' filter and by crash points, not by the settings.
+		// Read by the log filter and by crash points, not by the settings.
 		known["RUST_LOG"], known["CRASH_POINTS"] = true, true
 	}
 	return known, err
 }
 
-// namesIn returns the variables that settings in these files are read from.
+// namesIn returns the environment variables of the settings in these files.
 func namesIn(paths []string) (map[string]bool, error) {
 	known := map[string]bool{}
 	for _, path := range paths {

@@ -56,7 +56,7 @@ func (s *System) add(object runtime.Object) error {
 		}
 		s.keep("Secret/"+object.Name, values)
 	default:
-		return fmt.Errorf("no rule looks at %T: an older API version?", object)
+		return fmt.Errorf("no rule checks %T; is it an older API version?", object)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (s *System) problems(sources Sources) []string {
 	}
 	for name := range s.values {
 		if owners[name] == "" {
-			s.fault("%s is used by nobody", name)
+			s.fault("%s is not used", name)
 		}
 	}
 	s.checkLab(sources)
@@ -92,7 +92,7 @@ func (s *System) fault(format string, values ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, values...))
 }
 
-// selected returns the deployments whose pods the selector picks.
+// selected returns the deployments whose pods match the selector.
 func (s *System) selected(selector *metav1.LabelSelector) []*appsv1.Deployment {
 	picks, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *System) selected(selector *metav1.LabelSelector) []*appsv1.Deployment {
 	return found
 }
 
-// deployment returns the one of that name, or nil.
+// deployment returns the deployment of that name, or nil.
 func (s *System) deployment(name string) *appsv1.Deployment {
 	for _, deployment := range s.deployments {
 		if deployment.Name == name {
@@ -118,7 +118,7 @@ func (s *System) deployment(name string) *appsv1.Deployment {
 	return nil
 }
 
-// isService tells the project's services from the tools beside them.
+// isService reports whether a deployment is a service of the project and not a tool.
 func isService(deployment *appsv1.Deployment) bool {
 	return deployment.Labels["app.kubernetes.io/component"] == "service"
 }

@@ -26,10 +26,10 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
 )
 
-// Strict: a field that the API does not have, or that stands there twice, is an error.
+// Strict: an unknown or duplicate field is an error.
 var strict = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
-// decode reads an object as the API server would, fills in its defaults and validates it.
+// decode reads an object as the API server does, sets its defaults and validates it.
 func decode(yaml []byte) (runtime.Object, error) {
 	object, version, err := strict.Decode(yaml, nil, nil)
 	if err != nil {
@@ -71,5 +71,5 @@ func validate(object runtime.Object) (field.ErrorList, error) {
 	case *networking.Ingress:
 		return networkingvalidation.ValidateIngressCreate(object), nil
 	}
-	return nil, fmt.Errorf("a kind that this check does not know: add it to validate.go")
+	return nil, fmt.Errorf("unknown kind; add it to validate.go")
 }

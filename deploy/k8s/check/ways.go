@@ -6,10 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// What scripts/chaos/on/kubernetes.sh takes away to cut payment off from the provider.
+// The policy that scripts/chaos/on/kubernetes.sh deletes to cut payment off from the provider.
 const cutPolicy = "payment-to-psp"
 
-// checkWayOut: some policy lets the deployment's pods out to a port of somebody elsewhere.
+// checkWayOut checks that a policy allows the deployment's pods to connect to a port outside.
 func (s *System) checkWayOut(from *appsv1.Deployment, port int) {
 	for _, policy := range s.policies {
 		for _, rule := range s.waysOut(policy, from) {
@@ -18,10 +18,10 @@ func (s *System) checkWayOut(from *appsv1.Deployment, port int) {
 			}
 		}
 	}
-	s.fault("Deployment %s: no NetworkPolicy lets it out to port %d", from.Name, port)
+	s.fault("Deployment %s: no NetworkPolicy allows it to connect to port %d", from.Name, port)
 }
 
-// checkCut: payment reaches the provider by the one policy that the scripts take away.
+// checkCut checks that payment reaches the provider only by the policy that the scripts delete.
 func (s *System) checkCut() {
 	payment, provider := s.deployment("payment"), s.deployment("psp")
 	if payment == nil || provider == nil {
@@ -37,7 +37,7 @@ func (s *System) checkCut() {
 		}
 	}
 	if len(ways) != 1 || ways[0] != cutPolicy {
-		s.fault("payment reaches the provider by %v; experiments take %s away, and nothing else", ways, cutPolicy)
+		s.fault("payment reaches the provider by %v, but scripts/chaos deletes only %s", ways, cutPolicy)
 	}
 }
 
@@ -50,7 +50,7 @@ func (s *System) waysOut(policy *networkingv1.NetworkPolicy, from *appsv1.Deploy
 	return nil
 }
 
-// mayMean: whether peers include the pods of a deployment. Addresses and namespaces are taken to.
+// mayMean reports whether peers may include the pods of a deployment. Addresses and namespaces count as yes.
 func (s *System) mayMean(peers []networkingv1.NetworkPolicyPeer, to *appsv1.Deployment) bool {
 	for _, peer := range peers {
 		if peer.PodSelector == nil || peer.NamespaceSelector != nil {
@@ -65,7 +65,7 @@ func (s *System) mayMean(peers []networkingv1.NetworkPolicyPeer, to *appsv1.Depl
 	return len(peers) == 0
 }
 
-// hasNumber: whether a port is among those of a rule; the names of ports are those of `to`.
+// hasNumber reports whether a port is among those of a rule. Port names are those of `to`.
 func hasNumber(ports []networkingv1.NetworkPolicyPort, number int, to *appsv1.Deployment) bool {
 	for _, port := range ports {
 		switch {
