@@ -50,15 +50,14 @@ fn functions(source: &str) -> Vec<(String, usize)> {
         };
         let indent = line.len() - line.trim_start().len();
         let end_of_body = format!("{}}}", " ".repeat(indent));
-        for (offset, line) in lines[start..].iter().enumerate() {
-            // A declaration in a trait, or a body on one line.
-            if offset == 0 && (line.ends_with(';') || line.ends_with('}')) {
-                break;
-            }
-            if *line == end_of_body {
-                found.push((name, offset + 1));
-                break;
-            }
+        let rest = &lines[start..];
+        // A declaration in a trait, or a body on one line, ends where its signature ends.
+        let signature = rest.iter().position(|line| line.ends_with(['{', ';', '}']));
+        if !signature.is_some_and(|last| rest[last].ends_with('{')) {
+            continue;
+        }
+        if let Some(last) = rest.iter().position(|line| *line == end_of_body) {
+            found.push((name, last + 1));
         }
     }
     found
@@ -76,6 +75,6 @@ fn function_name(line: &str) -> Option<String> {
 
 #[test]
 fn function_lengths_are_counted() {
-    let source = "impl A {\n    pub(crate) async fn one(\n        &self,\n    ) {\n        two();\n    }\n}\nfn two() {}\n";
+    let source = "trait T {\n    fn declared(\n        &self,\n    );\n}\nimpl A {\n    pub(crate) async fn one(\n        &self,\n    ) {\n        two();\n    }\n}\nfn two() {}\n";
     assert_eq!(functions(source), [("one".to_owned(), 5)]);
 }

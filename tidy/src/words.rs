@@ -5,6 +5,8 @@ use crate::repository::{assert_none, files, read};
 const GLOSSARY: &str = "docs/glossary.md";
 /// Places that must name retired words: the glossary itself, the map from old to new, and this test.
 const ALLOWED: [&str; 3] = [GLOSSARY, "CHANGELOG.md", "tidy/src/words.rs"];
+/// A stable code of the API, older than the glossary.
+const ALLOWED_CODE: &str = "not_the_culprit";
 /// Filler words that make a sentence vague. They are banned in prose and in names alike.
 const VAGUE: [&str; 8] = [
     "whoever",
@@ -30,7 +32,7 @@ fn retired_words_are_absent() {
             continue;
         }
         for (number, line) in file.text.lines().enumerate() {
-            let text = spaced(line);
+            let text = spaced(&line.replace(ALLOWED_CODE, ""));
             let words = retired.iter().map(String::as_str).chain(VAGUE);
             for word in words.filter(|word| text.contains(&format!(" {word} "))) {
                 findings.push(format!("{}:{}: {word}", file.path, number + 1));

@@ -139,7 +139,7 @@ async fn discard<H: Handler>(
         })),
         Discarded::NotTheFailedMessage => Err(Problem::new(
             StatusCode::CONFLICT,
-            "not_the_failed_message",
+            "not_the_culprit",
             "This message waits behind the failed message of its order. Redrive or discard that one.",
         )),
     }

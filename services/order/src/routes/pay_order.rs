@@ -214,7 +214,7 @@ async fn decide(tx: &mut PgConnection, payment: &CheckedRequest) -> Result<Store
         Err(reason @ NotPayable::Open) => return Err(Error::NotPayable { order_id, reason }),
         Err(reason) => {
             let problem = responses::not_payable(order_id, reason);
-            ("refused", StoredResponse::from(&problem))
+            ("not_payable", StoredResponse::from(&problem))
         }
     };
     store::complete(tx, payment.scope(), &response).await?;

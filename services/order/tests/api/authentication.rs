@@ -15,7 +15,7 @@ async fn invalid_api_key_shows_and_stores_nothing() {
         Some(""),
         Some("Bearer"),
         Some("Bearer "),
-        Some("Bearer demo-key-nobody"),
+        Some("Bearer demo-key-unknown"),
         Some("Bearer demo-key-acme2"),
         Some("Bearer demo-key-acme demo-key-acme"),
         Some("Basic ZGVtby1rZXktYWNtZTo="),

@@ -18,7 +18,7 @@ use crate::harness::{GLOBEX, Harness, KEY, far_store, migrated, order, orders_st
 use crate::response::ApiResponse;
 
 const HEADING: &str = "Order service";
-const NO_DATABASE: &str = "postgres://nobody@127.0.0.1:1/none";
+const NO_DATABASE: &str = "postgres://unknown@127.0.0.1:1/none";
 /// The time limits of authentication and of the work, plus a margin for a busy machine.
 const ANSWER_MAX: Duration = STORE_TIMEOUT
     .saturating_mul(2)
