@@ -63,7 +63,7 @@ async fn slow_provider_charges_once_and_delays_no_other_order() -> anyhow::Resul
     assert_eq!(
         charged(&harness, &slow).await?,
         0,
-        "the slow charges are still open"
+        "no slow charge may be made yet"
     );
 
     let all = [slow, ordinary].concat();
