@@ -235,9 +235,9 @@ pub const WINDOWS: &[Window] = &[
         code: &["services/payment/src/charger.rs#charge.sending"],
         sql: &["services/payment/src/store/payments.rs#settle"],
         tests: &[
-            "tests/end_to_end/zombies.rs#window_17_zombie_charge_after_take_over_charges_nothing",
-            "tests/end_to_end/zombies.rs#window_17_zombie_charge_after_cancel_charges_nothing",
-            "tests/end_to_end/zombies.rs#window_17_zombie_result_after_cancel_is_discarded",
+            "tests/end_to_end/paused_payment.rs#window_17_zombie_charge_after_take_over_charges_nothing",
+            "tests/end_to_end/paused_payment.rs#window_17_zombie_charge_after_cancel_charges_nothing",
+            "tests/end_to_end/paused_payment.rs#window_17_zombie_result_after_cancel_is_discarded",
         ],
     },
     Window {

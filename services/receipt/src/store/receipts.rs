@@ -220,7 +220,6 @@ pub struct LoggedReceipt {
     pub status: String,
     pub tries: i32,
     /// Tries that may have delivered it. Above one, the customer may have it twice.
-    #[serde(rename = "doubts")]
     pub tries_in_doubt: i32,
     pub last_error: Option<String>,
     pub sent_at: Option<DateTime<Utc>>,

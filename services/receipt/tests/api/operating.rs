@@ -80,7 +80,7 @@ async fn operator_can_read_the_state_of_a_receipt() {
     .await;
     let entry = get().await;
     assert_eq!(entry["tries"], 1);
-    assert_eq!(entry["doubts"], 0);
+    assert_eq!(entry["tries_in_doubt"], 0);
     let error = entry["last_error"].as_str().unwrap();
     assert!(error.starts_with("550 "), "{error}");
     assert_eq!(entry["sent_at"], Value::Null);
