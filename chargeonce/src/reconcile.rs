@@ -18,8 +18,8 @@ const FLAGGED: u8 = 2;
 /// Compare the provider's books with the payment table, repair what can be repaired, and report.
 ///
 /// The payment service does this on a schedule. Run it by hand after an outage of the provider, or
-/// when a charge has no known outcome. It settles unknown outcomes and opens missing refunds. It
-/// only reports a charge that no attempt explains.
+/// when a charge has no known outcome. It settles unknown outcomes, and opens a refund for each
+/// orphan charge: one under our key that no attempt explains. It only flags other differences.
 ///
 /// Exits with 0 if nothing is left to do, with 1 if the sweep failed, and with 2 if a difference was
 /// flagged for an operator.

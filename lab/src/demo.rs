@@ -19,6 +19,7 @@ mod slow_provider;
 use anyhow::{anyhow, bail};
 use context::Demo;
 use endpoints::{Endpoints, Service};
+use testkit::binaries;
 use testkit::broker::Kafka;
 use testkit::signals::StopSignals;
 use testkit::system::{Ports, System, SystemOptions};
@@ -112,14 +113,15 @@ fn parse_ports(text: &str) -> Result<Ports, String> {
 
 fn print_next_steps(system: &System) {
     let order = system.url(Service::Order);
+    let chargeonce = binaries::command("chargeonce");
     println!("\nThe system stays up until Ctrl-C. Try these in another terminal:\n");
     println!("Place an order. Send it twice: the second response is a replay.");
     println!("  curl -i {order}/orders -H 'Authorization: Bearer demo-key-acme' \\");
     println!("       -H 'Idempotency-Key: my-first-key' -H 'Content-Type: application/json' \\");
     println!("       -d '{}'", endpoints::client::order_body(1));
     println!("\nTest the promises over the API, and check every invariant in the databases:");
-    println!("  chargeonce verify");
-    println!("  chargeonce check");
+    println!("  {chargeonce} verify");
+    println!("  {chargeonce} check");
     println!("\nKill payment. The lab restarts it, and it resumes its work:");
     println!("  kill -9 {}", system.pid("payment").unwrap_or_default());
     println!("\nRead the receipts:");

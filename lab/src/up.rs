@@ -6,6 +6,7 @@ use clap::ValueEnum;
 
 use endpoints::topic::PARTITIONS_DEFAULT;
 use endpoints::{Endpoints, Service};
+use testkit::binaries;
 use testkit::broker::Kafka;
 use testkit::signals::StopSignals;
 use testkit::system::{Ports, Postgres, System, SystemOptions};
@@ -107,12 +108,13 @@ fn print_guide(endpoints: &Endpoints) {
     println!("  {:<11}{}", "kafka", endpoints.brokers);
     println!(
         "  {:<11}{}",
-        "databases",
+        "postgres",
         endpoints.database_url(Service::Order)
     );
     println!("  {:<11}{}", "logs", endpoints.state_dir.display());
     println!("  {:<11}{}", "smtp", endpoints.smtp);
     let order = endpoints.url(Service::Order);
+    let chargeonce = binaries::command("chargeonce");
     println!(
         "\nPlace an order. Send it twice: it is placed once.\n
   curl -i {order}/orders \\
@@ -123,8 +125,8 @@ fn print_guide(endpoints: &Endpoints) {
 \"items\":[{{\"sku\":\"SKU-99\",\"quantity\":2,\"unit_price\":2500}}]}}'\n
 See its status:         curl -H 'Authorization: Bearer demo-key-acme' {order}/orders/ORDER_ID
 Kill payment any time:  kill -9 {}   (the lab restarts it)
-Test the promises:      chargeonce verify
-Check the invariants:   chargeonce check
+Test the promises:      {chargeonce} verify
+Check the invariants:   {chargeonce} check
 Read the receipts:      ls {}
 Stop:                   Ctrl-C",
         endpoints.pids.get(Service::Payment.name()).unwrap_or(&0),

@@ -45,6 +45,18 @@ impl Binaries {
     }
 }
 
+/// How to call one of our binaries in a shell: its path from the current directory, or its name if it
+/// is not built.
+pub fn command(name: &str) -> String {
+    let path = Binaries::locate(None).and_then(|binaries| binaries.path(name));
+    let Ok(path) = path else {
+        return name.to_owned();
+    };
+    let current = std::env::current_dir().unwrap_or_default();
+    let path = path.strip_prefix(current).unwrap_or(&path);
+    path.display().to_string()
+}
+
 /// Finds a program in `PATH`.
 pub fn in_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)

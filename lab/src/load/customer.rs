@@ -100,7 +100,7 @@ impl Customers {
             {
                 self.accept(id, due, timed.then(|| due.elapsed()));
                 if !timed {
-                    self.tally().counts.hung_up_accepted += u64::from(replayed);
+                    self.tally().counts.hung_up_existed += u64::from(replayed);
                 }
                 return Some(id);
             }

@@ -27,7 +27,7 @@ pub(super) struct Counts {
     pub(super) duplicated: u64,
     pub(super) hung_up: u64,
     /// Orders with a hang-up that already existed when the customer sent them again.
-    pub(super) hung_up_accepted: u64,
+    pub(super) hung_up_existed: u64,
     /// 409 with Retry-After: the key was in flight.
     pub(super) in_flight: u64,
     /// 429 and 5xx.
