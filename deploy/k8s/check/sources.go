@@ -28,7 +28,7 @@ func readSources(repository string) (Sources, error) {
 	if err != nil {
 		return Sources{}, err
 	}
-	system, err := constant(repository, "endpoints/src/directory.rs", systemEnv)
+	system, err := constant(repository, "endpoints/src/discovery.rs", systemEnv)
 	if err != nil {
 		return Sources{}, err
 	}
