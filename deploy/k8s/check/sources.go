@@ -18,7 +18,7 @@ type Sources struct {
 
 var (
 	drainTimeout = regexp.MustCompile(`DRAIN_TIMEOUT: Duration = Duration::from_secs\((\d+)\)`)
-	systemEnv    = regexp.MustCompile(`\bENV: &str = "([A-Z0-9_]+)"`)
+	systemEnv    = regexp.MustCompile(`\bSYSTEM_VAR: &str = "([A-Z0-9_]+)"`)
 	envName      = regexp.MustCompile(`\benv = "([A-Z0-9_]+)"`)
 	kitSettings  = regexp.MustCompile(`\bservice_kit::(\w+)::Settings\b`)
 )
