@@ -62,6 +62,7 @@ async fn a_prefixed_system_on_an_existing_server_takes_its_databases_along() {
     let server = cluster.url("postgres");
     let system = System::start(SystemOptions {
         postgres: Postgres::Existing(server.clone()),
+        disposable_server: false,
         ..SystemOptions::for_test()
     })
     .await
