@@ -6,6 +6,7 @@ use std::process::Output;
 use anyhow::{Context as _, ensure};
 use endpoints::PerService;
 use testkit::binaries::Binaries;
+use testkit::system::SystemOptions;
 use tokio::process::Command;
 
 use crate::harness::{Harness, options};
@@ -36,6 +37,17 @@ fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
 }
 
+/// Longer leases and time-outs: a script runs several programs between the charge and its last look
+/// at the interrupted call, which payment must not have repeated by then.
+fn script_options() -> SystemOptions {
+    let mut options = options();
+    for (name, value) in [("PSP_TIMEOUT_MS", "5000"), ("LEASE_MS", "6000")] {
+        let setting = (name.to_owned(), value.to_owned());
+        options.env.payment.push(setting);
+    }
+    options
+}
+
 async fn scripts_pass(harness: &Harness, names: &[&str]) -> anyhow::Result<()> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/chaos");
     for name in names {
@@ -48,7 +60,7 @@ async fn scripts_pass(harness: &Harness, names: &[&str]) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn kill_scripts_end_with_one_charge() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::start(script_options()).await?;
     let scripts = [
         "kill-payment-mid-charge",
         "kill-payment-after-charge",
@@ -61,16 +73,11 @@ async fn kill_scripts_end_with_one_charge() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn pause_and_cut_scripts_end_with_one_charge() -> anyhow::Result<()> {
-    let mut options = options();
+    let mut options = script_options();
     options.replicas = PerService {
         payment: 2,
         ..PerService::from_fn(|_| 1)
     };
-    // The script must find the call before payment gives it up.
-    for (name, value) in [("PSP_TIMEOUT_MS", "5000"), ("LEASE_MS", "6000")] {
-        let setting = (name.to_owned(), value.to_owned());
-        options.env.payment.push(setting);
-    }
     let harness = Harness::start(options).await?;
     scripts_pass(&harness, &["pause-payment", "cut-network"]).await?;
     harness.stop().await

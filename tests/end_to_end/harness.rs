@@ -42,7 +42,6 @@ const CONSUMER_ENV: (&str, &str) = ("KAFKA_SESSION_TIMEOUT_MS", "2000");
 /// expire.
 pub(crate) fn options() -> SystemOptions {
     let mut options = SystemOptions::for_test();
-    options.disposable_server = true;
     let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     options.env = PerService::from_fn(|service| {
         let own: &[(&str, &str)] = match service {

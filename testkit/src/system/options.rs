@@ -55,8 +55,8 @@ pub struct SystemOptions {
     /// Processes per service. The second process of payment is `payment-2`, on a free port.
     pub replicas: PerService<u32>,
     /// The existing Postgres is removed after the tests: databases are copied from templates that
-    /// are migrated once per process, and stay on the server when the system stops. Dropping one
-    /// costs a checkpoint, for which every other test on the server would wait.
+    /// are migrated once per process, and stay on the server when the system stops. To drop one,
+    /// Postgres syncs the files of all databases to disk, while every other drop waits.
     pub disposable_server: bool,
     /// Print no progress and no restarts.
     pub quiet: bool,
@@ -95,6 +95,7 @@ impl SystemOptions {
             postgres: existing("TEST_DATABASE_URL").map_or(Postgres::Private, Postgres::Existing),
             kafka: existing("KAFKA_BROKERS").map_or(Kafka::Embedded, Kafka::Existing),
             prefix: format!("t{}-", &id[..12]),
+            disposable_server: true,
             quiet: true,
             ..SystemOptions::default()
         }

@@ -62,6 +62,7 @@ async fn system_on_an_existing_server_drops_its_databases() {
     let server = cluster.url("postgres");
     let system = System::start(SystemOptions {
         postgres: Postgres::Existing(server.clone()),
+        disposable_server: false,
         ..SystemOptions::for_test()
     })
     .await
