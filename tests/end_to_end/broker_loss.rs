@@ -38,8 +38,7 @@ async fn published(harness: &Harness) -> anyhow::Result<i64> {
 }
 
 #[tokio::test]
-async fn open_orders_survive_broker_data_loss_after_republish()
--> anyhow::Result<()> {
+async fn open_orders_survive_broker_data_loss_after_republish() -> anyhow::Result<()> {
     let mut options = options();
     options.kafka = Kafka::Apache;
     let harness = Harness::start(options).await?;

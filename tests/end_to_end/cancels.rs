@@ -29,8 +29,7 @@ async fn attempt(harness: &Harness, order: Uuid) -> anyhow::Result<(String, i32)
 }
 
 #[tokio::test]
-async fn uncharged_order_is_cancelled_without_a_charge() -> anyhow::Result<()>
-{
+async fn uncharged_order_is_cancelled_without_a_charge() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     harness.system.stop_service(Service::Payment.name()).await?;
     let order = harness.place().await?;
@@ -65,8 +64,7 @@ async fn wait_for_decision(harness: &Harness, order: Uuid) -> anyhow::Result<()>
 }
 
 #[tokio::test]
-async fn unknown_attempt_of_cancelled_order_is_settled_by_its_key()
--> anyhow::Result<()> {
+async fn unknown_attempt_of_cancelled_order_is_settled_by_its_key() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     // Charged, but the response is lost: the outcome is unknown until payment retries.
     harness
@@ -133,8 +131,7 @@ async fn race(harness: &Harness, step: Duration) -> anyhow::Result<Vec<String>> 
 }
 
 #[tokio::test]
-async fn cancellations_racing_charge_and_shipment_end_one_way()
--> anyhow::Result<()> {
+async fn cancellations_racing_charge_and_shipment_end_one_way() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let mut ends = Vec::new();
     for step_ms in [0, 2, 10] {

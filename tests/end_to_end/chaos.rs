@@ -83,7 +83,11 @@ async fn check_reports_second_charge_and_missing_order() -> anyhow::Result<()> {
     let unknown = uuid::Uuid::new_v4().to_string();
     let missing = chargeonce(&harness, &["check", &unknown, "--seconds", "1"]).await?;
     assert_eq!(missing.status.code(), Some(1), "{}", output_text(&missing));
-    assert!(output_text(&missing).contains("not found"), "{}", output_text(&missing));
+    assert!(
+        output_text(&missing).contains("not found"),
+        "{}",
+        output_text(&missing)
+    );
 
     sqlx::query(
         "insert into charges
@@ -96,6 +100,10 @@ async fn check_reports_second_charge_and_missing_order() -> anyhow::Result<()> {
     let twice = chargeonce(&harness, &["check", orders[1]]).await?;
     assert_eq!(twice.status.code(), Some(1), "{}", output_text(&twice));
     let violation = format!("I1 one charge per order: {} has 2", orders[0]);
-    assert!(output_text(&twice).contains(&violation), "{}", output_text(&twice));
+    assert!(
+        output_text(&twice).contains(&violation),
+        "{}",
+        output_text(&twice)
+    );
     harness.stop().await
 }

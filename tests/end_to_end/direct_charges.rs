@@ -134,8 +134,7 @@ async fn payment_killed_after_direct_charge_record() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn slow_direct_charge_returns_202_then_its_outcome()
--> anyhow::Result<()> {
+async fn slow_direct_charge_returns_202_then_its_outcome() -> anyhow::Result<()> {
     let mut options = options();
     let wait = ("DIRECT_WAIT_MS".to_owned(), "100".to_owned());
     options.env.payment.push(wait);
@@ -160,8 +159,7 @@ async fn slow_direct_charge_returns_202_then_its_outcome()
 }
 
 #[tokio::test]
-async fn impatient_clients_with_five_sends_are_charged_once()
--> anyhow::Result<()> {
+async fn impatient_clients_with_five_sends_are_charged_once() -> anyhow::Result<()> {
     const PAYMENTS: usize = 40;
     const SENDS: usize = 5;
     let harness = Harness::start(options()).await?;

@@ -44,8 +44,7 @@ async fn wait_for(
 }
 
 #[tokio::test]
-async fn payment_gauges_show_a_failing_provider_until_it_recovers()
--> anyhow::Result<()> {
+async fn payment_gauges_show_a_failing_provider_until_it_recovers() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let failing = Fault {
         point: "before_charge",

@@ -89,7 +89,11 @@ impl Harness {
         let put = reqwest::Client::new().put(url).bearer_auth("demo-key-acme");
         let put = put.header("content-type", "application/json");
         let response = put.body(order_body(2)).send().await?;
-        ensure!(response.status() == 201, "PUT /orders returned {}", response.status());
+        ensure!(
+            response.status() == 201,
+            "PUT /orders returned {}",
+            response.status()
+        );
         Ok(())
     }
 

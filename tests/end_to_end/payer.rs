@@ -47,7 +47,9 @@ impl Payer {
         let mut last = String::new();
         for _ in 0..TRIES_MAX {
             match self.send(key, body).await {
-                Ok(response) if response.status != 202 && !response.is_retryable() => return Ok(response),
+                Ok(response) if response.status != 202 && !response.is_retryable() => {
+                    return Ok(response);
+                }
                 Ok(response) => last = response.summary(),
                 Err(error) => last = format!("{error:#}"),
             }
@@ -58,7 +60,8 @@ impl Payer {
 
     pub(crate) async fn payment(&self, id: Uuid) -> anyhow::Result<Value> {
         let request = self.http.get(format!("{}/payments/{id}", self.url));
-        let response = ApiResponse::read(request.bearer_auth("demo-key-acme").send().await?).await?;
+        let response =
+            ApiResponse::read(request.bearer_auth("demo-key-acme").send().await?).await?;
         ensure!(response.status == 200, "{}", response.summary());
         Ok(serde_json::from_str(&response.body)?)
     }
@@ -80,7 +83,10 @@ pub(crate) async fn expect_charged_once(
     harness: &Harness,
     payments: &[Uuid],
 ) -> anyhow::Result<()> {
-    ensure!(!payments.is_empty(), "no payment to check: this would prove nothing");
+    ensure!(
+        !payments.is_empty(),
+        "no payment to check: this would prove nothing"
+    );
     harness.expect_settled().await?;
     let counts = provider::charges_per_order(&harness.databases.psp, payments).await?;
     for (payment, charges) in counts {

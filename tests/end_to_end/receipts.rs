@@ -94,8 +94,7 @@ async fn receipt_killed_after_record() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn one_lost_response_is_retried_two_need_an_operator() -> anyhow::Result<()>
-{
+async fn one_lost_response_is_retried_two_need_an_operator() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let fault = |action, times| harness.set_mail_fault(Behaviour { action, times });
     let mut orders = Vec::new();

@@ -55,8 +55,7 @@ async fn matching_books_give_an_empty_report() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn orphan_charge_is_refunded_once_despite_repeated_sweeps() -> anyhow::Result<()>
-{
+async fn orphan_charge_is_refunded_once_despite_repeated_sweeps() -> anyhow::Result<()> {
     let harness = start().await?;
     let orphan = Uuid::new_v4();
     charge_by_hand(&harness, orphan).await?;
@@ -71,8 +70,7 @@ async fn orphan_charge_is_refunded_once_despite_repeated_sweeps() -> anyhow::Res
 }
 
 #[tokio::test]
-async fn unknown_attempt_is_settled_from_the_provider_ledger()
--> anyhow::Result<()> {
+async fn unknown_attempt_is_settled_from_the_provider_ledger() -> anyhow::Result<()> {
     let harness = start().await?;
     // The provider makes every charge and never responds.
     let fault = Fault {

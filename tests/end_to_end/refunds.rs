@@ -89,6 +89,9 @@ async fn lost_refund_response_is_retried_with_the_same_key() -> anyhow::Result<(
     let retried: i64 = sqlx::query_scalar("select count(*) from refunds where tries > 1")
         .fetch_one(&harness.databases.payment)
         .await?;
-    assert!(retried >= 6, "the faults must have been applied; only {retried} refunds were retried");
+    assert!(
+        retried >= 6,
+        "the faults must have been applied; only {retried} refunds were retried"
+    );
     harness.stop().await
 }

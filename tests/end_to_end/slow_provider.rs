@@ -32,8 +32,7 @@ async fn charged(harness: &Harness, orders: &[Uuid]) -> anyhow::Result<usize> {
 }
 
 #[tokio::test]
-async fn slow_provider_charges_once_and_delays_no_other_order()
--> anyhow::Result<()> {
+async fn slow_provider_charges_once_and_delays_no_other_order() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let order_url = harness.system.url(Service::Order);
     let proxy = RetryingProxy::start(order_url, IMPATIENT).await?;

@@ -72,7 +72,10 @@ async fn provider_that_forgets_keys_still_charges_once() -> anyhow::Result<()> {
     )
     .fetch_one(&harness.databases.payment)
     .await?;
-    assert!(sent_last >= 4.0, "the margin was never reached: {sent_last} s");
+    assert!(
+        sent_last >= 4.0,
+        "the margin was never reached: {sent_last} s"
+    );
     harness.stop().await
 }
 
@@ -100,8 +103,7 @@ async fn absent_charge_is_sent_again_after_a_look_up() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn replayed_errors_are_resolved_by_a_look_up() -> anyhow::Result<()>
-{
+async fn replayed_errors_are_resolved_by_a_look_up() -> anyhow::Result<()> {
     let mut options = forgetful(8, 4);
     let stored = ("PSP_REPLAY_5XX".to_owned(), "stored".to_owned());
     options.env.psp.push(stored);

@@ -92,8 +92,7 @@ async fn window_17_zombie_charge_after_take_over_charges_nothing() -> anyhow::Re
 }
 
 #[tokio::test]
-async fn window_17_zombie_charge_after_cancel_charges_nothing()
--> anyhow::Result<()> {
+async fn window_17_zombie_charge_after_cancel_charges_nothing() -> anyhow::Result<()> {
     let harness = start(Some(LONG_LEASE_MS)).await?;
     let (order, wake) = pause_at(&harness, "charge.sending").await?;
     assert_eq!(harness.cancel(order).await?, 204);
@@ -108,8 +107,7 @@ async fn window_17_zombie_charge_after_cancel_charges_nothing()
 }
 
 #[tokio::test]
-async fn window_17_zombie_result_after_cancel_is_discarded()
--> anyhow::Result<()> {
+async fn window_17_zombie_result_after_cancel_is_discarded() -> anyhow::Result<()> {
     let harness = start(None).await?;
     let (order, wake) = pause_at(&harness, "charge.answered").await?;
     assert_eq!(harness.cancel(order).await?, 204);

@@ -50,11 +50,15 @@ fn functions(source: &str) -> Vec<(String, usize)> {
         };
         let indent = line.len() - line.trim_start().len();
         let end_of_body = format!("{}}}", " ".repeat(indent));
+        let mut in_body = false;
         for (offset, line) in lines[start..].iter().enumerate() {
-            // A declaration in a trait, or a body on one line.
-            if offset == 0 && (line.ends_with(';') || line.ends_with('}')) {
+            // A body on one line, or a declaration in a trait, which may take several lines.
+            let is_one_line = offset == 0 && line.ends_with('}');
+            let is_declaration = !in_body && line.ends_with(';');
+            if is_one_line || is_declaration {
                 break;
             }
+            in_body |= line.ends_with('{');
             if *line == end_of_body {
                 found.push((name, offset + 1));
                 break;
@@ -78,4 +82,7 @@ fn function_name(line: &str) -> Option<String> {
 fn function_lengths_are_counted() {
     let source = "impl A {\n    pub(crate) async fn one(\n        &self,\n    ) {\n        two();\n    }\n}\nfn two() {}\n";
     assert_eq!(functions(source), [("one".to_owned(), 5)]);
+    let declaration =
+        "trait A {\n    fn one(\n        &self,\n    ) -> B;\n    fn two() {\n    }\n}\n";
+    assert_eq!(functions(declaration), [("two".to_owned(), 2)]);
 }

@@ -32,7 +32,7 @@ pub struct Charger {
 /// without an answer cannot delay new orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// Attempts of which no try has ended without an answer.
+    /// Pending attempts: no try has ended without an answer.
     Fresh,
     /// Attempts whose outcome is unknown.
     Unknown,

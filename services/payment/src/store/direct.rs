@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::domain::{AttemptStatus, DirectCharge};
 
-/// What is stored besides the claim of the idempotency key.
+/// A direct charge to store, in the transaction that claims its idempotency key.
 #[derive(Debug)]
 pub struct NewPayment<'a> {
     pub id: Uuid,
@@ -19,8 +19,8 @@ pub struct NewPayment<'a> {
     pub traceparent: Option<&'a str>,
 }
 
-/// Stores the attempt, due at once, as number 0: attempts of orders start with 1, so an order with the
-/// same id cannot conflict. Returns `false` if the reference is taken. A concurrent request with the
+/// Stores the attempt, due at once. Its number is 0: attempts of orders start with 1, so an order with
+/// the same id cannot conflict. Returns `false` if the reference is taken. A concurrent request with the
 /// same reference waits here until the first one has committed.
 pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::Result<bool> {
     let inserted = sqlx::query!(
