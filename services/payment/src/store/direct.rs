@@ -72,8 +72,8 @@ pub async fn find(
     sqlx::query_as!(
         Payment,
         r#"select order_id as id, status as "status: AttemptStatus", amount, currency,
-                  payment_method, reference, content_hash as "content_hash!", charge_id, decline_code, tries, last_error,
-                  due_at, correlation_id, created_at, updated_at
+                  payment_method, reference, content_hash as "content_hash!", charge_id,
+                  decline_code, tries, last_error, due_at, correlation_id, created_at, updated_at
            from payments where order_id = $1 and attempt = 0 and principal_id = $2"#,
         id,
         principal_id
@@ -90,8 +90,8 @@ pub async fn find_by_reference(
     sqlx::query_as!(
         Payment,
         r#"select order_id as id, status as "status: AttemptStatus", amount, currency,
-                  payment_method, reference, content_hash as "content_hash!", charge_id, decline_code, tries, last_error,
-                  due_at, correlation_id, created_at, updated_at
+                  payment_method, reference, content_hash as "content_hash!", charge_id,
+                  decline_code, tries, last_error, due_at, correlation_id, created_at, updated_at
            from payments where principal_id = $1 and reference = $2"#,
         principal_id,
         reference
