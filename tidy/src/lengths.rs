@@ -77,4 +77,7 @@ fn function_name(line: &str) -> Option<String> {
 fn function_lengths_are_counted() {
     let source = "trait T {\n    fn declared(\n        &self,\n    );\n}\nimpl A {\n    pub(crate) async fn one(\n        &self,\n    ) {\n        two();\n    }\n}\nfn two() {}\n";
     assert_eq!(functions(source), [("one".to_owned(), 5)]);
+    let declaration =
+        "trait A {\n    fn one(\n        &self,\n    ) -> B;\n    fn two() {\n    }\n}\n";
+    assert_eq!(functions(declaration), [("two".to_owned(), 2)]);
 }

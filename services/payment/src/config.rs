@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, value_parser};
 
-/// Longest key window: a year. The table keeps every key for that long.
+/// Longest key window: a year. The table keeps each key for the whole window.
 const KEY_WINDOW_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
 
 /// The payment service of ChargeOnce: charges and refunds each order once.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use events::{EventType, FulfilmentRejected, OrderPaymentRequested, OrderPlaced};
+use events::{Event, EventType, FulfilmentRejected, OrderPaymentRequested, OrderPlaced};
 use inbox::{Delivery, Handler};
 use sqlx::PgConnection;
 use tokio::sync::Notify;
@@ -17,13 +17,14 @@ use crate::store::attempts::{self, NewAttempt};
 use rejections::Rejection;
 
 pub struct FollowOrders {
-    /// These wake the chargers.
+    /// Each of these wakes one charger.
     pub due: Arc<Notify>,
     pub unknown_due: Arc<Notify>,
     pub refund_due: Arc<Notify>,
     /// Wakes the relay.
     pub wake: outbox::Wake,
-    /// Whether the batch contains a rejection. Only then the others besides `due` have work.
+    /// Whether the batch contains a rejection. Only a rejection makes work for the relay and the other
+    /// two chargers.
     pub rejected: AtomicBool,
 }
 
@@ -42,11 +43,13 @@ impl Handler for FollowOrders {
         let mut rejections = Vec::new();
         for delivery in new {
             match delivery.envelope.event_type {
+                EventType::OrderPlaced => attempts.push(first_attempt(delivery)?),
+                EventType::OrderPaymentRequested => attempts.push(next_attempt(delivery)?),
                 EventType::FulfilmentRejected => rejections.push(rejection(delivery)?),
-                _ => attempts.push(attempt(delivery)?),
+                other => anyhow::bail!("unexpected event type {other}"),
             }
         }
-        // Before the rejections, which may concern these attempts.
+        // First the attempts: a rejection in the same batch may be about one of them.
         if !attempts.is_empty() {
             attempts::open(tx, &attempts)
                 .await
@@ -69,44 +72,38 @@ impl Handler for FollowOrders {
     }
 }
 
-fn attempt(delivery: &Delivery) -> anyhow::Result<NewAttempt> {
-    let order = match delivery.envelope.event_type {
-        EventType::OrderPaymentRequested => {
-            let again: OrderPaymentRequested = delivery
-                .envelope
-                .open()
-                .context("reading order.payment_requested")?;
-            OrderPlaced {
-                v: again.v,
-                order_id: again.order_id,
-                attempt: again.attempt,
-                customer_id: again.customer_id,
-                amount: again.amount,
-                currency: again.currency,
-                payment_method: again.payment_method,
-                lines: again.lines,
-            }
-        }
-        _ => delivery.envelope.open().context("reading order.placed")?,
-    };
+fn first_attempt(delivery: &Delivery) -> anyhow::Result<NewAttempt> {
+    let placed: OrderPlaced = open(delivery)?;
     Ok(NewAttempt {
-        order_id: order.order_id,
-        attempt: order.attempt,
-        amount: order.amount,
-        currency: order.currency.code(),
-        payment_method: order.payment_method,
-        customer_id: order.customer_id,
-        lines: serde_json::to_value(&order.lines)?,
+        order_id: placed.order_id,
+        attempt: placed.attempt,
+        amount: placed.amount,
+        currency: placed.currency.code(),
+        payment_method: placed.payment_method,
+        customer_id: placed.customer_id,
+        lines: serde_json::to_value(&placed.lines)?,
+        correlation_id: delivery.envelope.correlation_id.clone(),
+        traceparent: delivery.traceparent(),
+    })
+}
+
+fn next_attempt(delivery: &Delivery) -> anyhow::Result<NewAttempt> {
+    let requested: OrderPaymentRequested = open(delivery)?;
+    Ok(NewAttempt {
+        order_id: requested.order_id,
+        attempt: requested.attempt,
+        amount: requested.amount,
+        currency: requested.currency.code(),
+        payment_method: requested.payment_method,
+        customer_id: requested.customer_id,
+        lines: serde_json::to_value(&requested.lines)?,
         correlation_id: delivery.envelope.correlation_id.clone(),
         traceparent: delivery.traceparent(),
     })
 }
 
 fn rejection(delivery: &Delivery) -> anyhow::Result<Rejection> {
-    let rejected: FulfilmentRejected = delivery
-        .envelope
-        .open()
-        .context("reading fulfilment.rejected")?;
+    let rejected: FulfilmentRejected = open(delivery)?;
     Ok(Rejection {
         order_id: rejected.order_id,
         attempt: rejected.attempt,
@@ -114,4 +111,11 @@ fn rejection(delivery: &Delivery) -> anyhow::Result<Rejection> {
         correlation_id: delivery.envelope.correlation_id.clone(),
         traceparent: delivery.traceparent(),
     })
+}
+
+fn open<E: Event>(delivery: &Delivery) -> anyhow::Result<E> {
+    let envelope = &delivery.envelope;
+    envelope
+        .open()
+        .with_context(|| format!("decoding {}", envelope.event_type))
 }

@@ -91,14 +91,14 @@ impl ChargeRequest {
 }
 
 impl DirectCharges {
-    /// Claims the key and stores the attempt in one commit, or says why not. After a time-out the
-    /// outcome is unknown; a retry with the same key finds it.
+    /// Claims the key and stores the attempt in one commit, or says why it could not. After a time-out
+    /// the outcome is unknown. A retry with the same key finds it.
     pub async fn open(&self, request: &ChargeRequest) -> Result<OpenResult, database::Error> {
         database::query_with_timeout(STORE_TIMEOUT, self.try_open(request)).await
     }
 
     async fn try_open(&self, request: &ChargeRequest) -> sqlx::Result<OpenResult> {
-        // Before the commit, so that no outcome is missed.
+        // Join before the commit. A later join could miss the outcome.
         let wait = self.waiting.join(request.id);
         let mut connection = database::acquire(&self.pool).await?;
         let mut tx = connection.begin().await?;
@@ -134,8 +134,8 @@ impl DirectCharges {
             Claim::InFlight { resource_id } => OpenResult::InFlight {
                 payment_id: resource_id,
             },
-            // A version of the service that this one cannot read stored the response. The payment
-            // has all that the response contains.
+            // Another version of the service stored the response in a format that this one cannot read.
+            // The row of the payment has the same content.
             Claim::Unreadable { resource_id } => {
                 OpenResult::Replayed(derive_response(tx, request, resource_id).await?)
             }
@@ -146,8 +146,8 @@ impl DirectCharges {
         })
     }
 
-    /// Waits for the outcome, holding neither a connection nor a transaction. Only the last look
-    /// returns an error: until then the store may become reachable again.
+    /// Waits for the outcome and holds neither a connection nor a transaction. Only the last look may
+    /// return an error: before that, the store may become reachable again.
     pub async fn wait_for_outcome(
         &self,
         request: &ChargeRequest,
@@ -223,7 +223,8 @@ async fn find_first(tx: &mut PgConnection, request: &ChargeRequest) -> sqlx::Res
     first.ok_or(sqlx::Error::RowNotFound)
 }
 
-/// Builds the response from the table: the key created a payment, or found its reference taken.
+/// Builds the response from the table. The request either created a payment or found its reference
+/// taken.
 async fn derive_response(
     tx: &mut PgConnection,
     request: &ChargeRequest,

@@ -1,4 +1,4 @@
-//! What payment attempts and refunds are and may become: pure, no IO.
+//! Payment attempts and refunds: their states and rules. Pure, no IO.
 
 pub mod attempt_status;
 pub mod books;

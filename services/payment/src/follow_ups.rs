@@ -1,5 +1,5 @@
-//! What follows from a settled attempt or refund, in the commit that settles it: events, a refund for
-//! an order that will not ship, the response to the client of a direct charge.
+//! The follow-ups of a settled attempt or refund: events, a refund for an order that will not ship, the
+//! response to the client of a direct charge. They are written in the commit that settles the row.
 
 use anyhow::Context as _;
 use events::{
@@ -23,7 +23,7 @@ const SOURCE: &str = "payment";
 const CAPTURED_VERSION: u16 = 2;
 const PAYLOAD_VERSION: u16 = 1;
 
-/// Collects what a transaction writes besides the outcomes themselves.
+/// Collects what a transaction writes in addition to the outcomes.
 #[derive(Default)]
 pub struct FollowUps {
     events: Vec<Envelope>,
@@ -40,7 +40,7 @@ struct Completion {
 }
 
 impl FollowUps {
-    /// For an attempt that this answer settled, in the trace of its call.
+    /// Adds the follow-ups of an attempt that this answer settled. Events join the trace of the call.
     pub fn add_settled(
         &mut self,
         settled: &SettledAttempt,
@@ -100,7 +100,7 @@ impl FollowUps {
         Ok(())
     }
 
-    /// For an attempt that took no money and never will.
+    /// Adds the event of an attempt that took no money and never will.
     pub fn add_voided(
         &mut self,
         (order_id, attempt): (Uuid, i32),
@@ -115,7 +115,8 @@ impl FollowUps {
         self.announce(correlation_id, traceparent, &event)
     }
 
-    /// For a settled refund. The refund of an orphan charge changes no order, so it has no event.
+    /// Adds the event of a settled refund. The refund of an orphan charge changes no order, so it has no
+    /// event.
     pub fn add_refunded(
         &mut self,
         settled: SettledRefund,
@@ -165,7 +166,7 @@ impl FollowUps {
         Ok(opened)
     }
 
-    /// The direct charges that are settled.
+    /// The ids of the settled direct charges.
     pub fn direct(&self) -> impl Iterator<Item = Uuid> {
         self.direct.iter().map(|(id, _)| *id)
     }

@@ -7,7 +7,8 @@ use telemetry::metric;
 use crate::domain::AttemptStatus;
 use crate::store::open_work;
 
-/// For [`service_kit::Gauges::read`]. All replicas report the same values: they share the tables.
+/// Reads the gauges for [`service_kit::Gauges::read`]. All replicas report the same values, because they
+/// share the tables.
 pub fn gauge(pool: &PgPool) -> impl Fn() -> Reading + Send + Sync + 'static {
     let pool = pool.clone();
     move || {

@@ -28,16 +28,16 @@ use page::Range;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Charges compared in one transaction.
 const PAGE_ROWS: u32 = 500;
-/// The bits of a version 7 UUID after its milliseconds.
+/// Number of bits after the milliseconds in a version 7 UUID.
 const UUID_V7_TIME_SHIFT: u32 = 80;
 
 #[derive(Clone)]
 pub struct Reconciler {
     pub pool: PgPool,
     pub psp: psp::Client,
-    /// Pause between two sweeps; zero: only on demand.
+    /// Pause between two sweeps. Zero: sweep only on demand.
     pub interval: Duration,
-    /// Charges more recent than this are skipped: a charger may still be working on them.
+    /// The sweep skips charges more recent than this: a charger may still be working on them.
     pub grace: Duration,
     /// How long a charge under our key waits for its attempt before it is refunded.
     pub orphan_grace: Duration,
@@ -79,7 +79,7 @@ impl Reconciler {
             }
             let swept = tokio::select! {
                 swept = self.sweep(Trigger::Schedule) => swept,
-                // An interrupted sweep is repeated by the next one.
+                // The next sweep repeats an interrupted one.
                 () = shutdown.cancelled() => return Ok(()),
             };
             match swept {

@@ -32,9 +32,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Records answers until the chargers have stopped. Answers are discarded while the store is
-    /// unreachable: their leases expire, the same keys are sent again, and the provider repeats its
-    /// answers.
+    /// Records answers until the chargers have stopped. While the store is unreachable, the recorder
+    /// discards answers: their leases expire, chargers send the same keys again, and the provider
+    /// repeats its answers.
     pub async fn run(self, answers: mpsc::Receiver<Done<Answered>>) -> anyhow::Result<()> {
         leases::Recorder::new(self, WhenUnreachable::Discard, RECORD_TIMEOUT, answers)
             .run()
@@ -45,13 +45,13 @@ impl Recorder {
     fn delay(&self, answered: &Answered) -> Duration {
         let tries = u32::try_from(answered.leased.tries).unwrap_or(1);
         match &answered.answer {
-            // The key may be sent again at once.
+            // The provider has no entry under the key: a charger may send it again at once.
             ProviderAnswer::Absent => Duration::ZERO,
-            // The provider named a time; the backoff spreads the calls after it.
+            // The provider named a time. The backoff spreads the calls after it.
             ProviderAnswer::Unknown {
-                retry_after: Some(asked),
+                retry_after: Some(retry_after),
                 ..
-            } => *asked + self.backoff.delay(tries),
+            } => *retry_after + self.backoff.delay(tries),
             _ => self.backoff.delay(tries),
         }
     }

@@ -1,4 +1,4 @@
-//! Responses to direct charges, as they are stored under the client's idempotency key and replayed.
+//! Responses to direct charges. They are stored under the client's idempotency key and replayed.
 
 use axum::http::StatusCode;
 use idempotency::{ContentHash, StoredResponse};
@@ -67,8 +67,8 @@ pub fn to_payment(payment: &Payment) -> StoredResponse {
     declined(payment.id, code, &payment.correlation_id)
 }
 
-/// The response if the reference already belongs to a payment: that payment if the content is the
-/// same, otherwise 409.
+/// The response if the reference already belongs to a payment. With the same content it is that
+/// payment, otherwise 409.
 pub fn to_taken_reference(first: &Payment, content_hash: &ContentHash) -> StoredResponse {
     if first.content_hash == content_hash.as_bytes() {
         return of_summary(StatusCode::OK, &PaymentSummary::from(first));

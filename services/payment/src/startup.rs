@@ -42,7 +42,7 @@ impl Application {
             .gauge("open payments", gauge::gauge(&pool))
             .routes(routes::table(shared.services(&config, reconciler.clone())))
             .worker("reconciler", |shutdown| reconciler.run(shutdown))
-            // Ends after the chargers, which own the other end of the channel.
+            // The recorder ends after the chargers, which own the other end of the channel.
             .worker("recorder", |_| recorder.run(answers));
         for queue in Queue::ALL {
             let charger = shared.charger(&config, queue, &sender);

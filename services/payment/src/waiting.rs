@@ -1,7 +1,7 @@
 //! Requests of this process that wait for the outcome of their direct charge.
 //!
-//! This is a hint that saves queries. The database stays the authority, and also has what another
-//! replica settled.
+//! Waking them saves queries and is only a hint. The database is authoritative: it also has the outcomes
+//! that other replicas recorded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +21,7 @@ pub struct Wait {
 }
 
 impl Waiting {
+    /// Starts to wait for a payment.
     pub fn join(&self, payment_id: Uuid) -> Wait {
         let settled = Arc::new(Notify::new());
         self.all().insert(payment_id, settled.clone());
@@ -31,7 +32,7 @@ impl Waiting {
         }
     }
 
-    /// Wakes the request that waits for this payment, if it waits here.
+    /// Wakes the request that waits for this payment, if it waits in this process.
     pub fn settled(&self, payment_id: Uuid) {
         if let Some(settled) = self.all().get(&payment_id) {
             settled.notify_one();

@@ -1,4 +1,4 @@
-//! What a receipt says, who gets it, and how it ends: pure, no IO.
+//! The content of a receipt, its recipient, and its states. Pure, no IO.
 
 pub mod mail;
 pub mod recipient;

@@ -24,7 +24,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Records outcomes until the sender has stopped. A lost outcome may cost the customer a second
-    /// mail, so outcomes are kept while the store is unreachable, until their leases end.
+    /// mail. So while the store is unreachable, the recorder keeps outcomes until their leases end.
     pub async fn run(self, tried: mpsc::Receiver<Done<Tried>>) -> anyhow::Result<()> {
         let policy = WhenUnreachable::KeepWhileLeased;
         leases::Recorder::new(self, policy, RECORD_TIMEOUT, tried)

@@ -1,8 +1,8 @@
 //! The sender: leases due mails and sends them to the mail server.
 //!
 //! No transaction is open while a mail is sent. If a sender dies, its lease expires. Unlike a payment
-//! provider, a mail server cannot be asked for the outcome of a mail. The lease has counted the try
-//! as one that may have delivered, and that count limits the repeats.
+//! provider, a mail server has no request for the outcome of a mail. The lease therefore counts each try
+//! as one that may have delivered. That count limits the repeats.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::domain::{SendOutcome, TRIES_IN_DOUBT_MAX};
 use crate::smtp;
 use crate::store::receipts::{self, Leased};
 
-/// The error stored with a mail whose last allowed try ended without an answer.
+/// The error stored with a mail whose last allowed try ended without a recorded outcome.
 const GIVEN_UP: &str = "the sender was lost after it may have sent the mail, and no try is left";
 /// The reason of a try that did not start.
 const LEASE_EXPIRED: &str = "the lease expired before the mail was sent";
@@ -77,13 +77,13 @@ impl Work for Sender {
             },
         };
         if outcome == SendOutcome::Accepted {
-            // SMTP leaves this window open: the server has the mail, and only this process knows.
+            // SMTP cannot close this window: the server has the mail, and only this process knows that.
             crash::point("receipt.sent");
         }
         finish(mail, outcome, span, started)
     }
 
-    /// A result: recording it takes back the count of a try that may have delivered.
+    /// This is a result: recording it takes the try out of the count of those that may have delivered.
     fn expired(&self, mail: Leased) -> Option<Tried> {
         let outcome = SendOutcome::NotSent {
             reason: LEASE_EXPIRED.to_owned(),

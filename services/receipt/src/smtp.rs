@@ -30,8 +30,8 @@ pub struct Client {
     hello: ClientId,
     timeout: Duration,
     data_timeout: Duration,
-    /// Connections whose last dialogue succeeded. Their number is limited by the dialogues at once,
-    /// which the sender limits.
+    /// Connections whose last dialogue succeeded. There are never more than concurrent dialogues, which
+    /// the sender limits.
     idle: Mutex<Vec<AsyncSmtpConnection>>,
 }
 

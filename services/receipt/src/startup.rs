@@ -52,7 +52,7 @@ impl Application {
             .consumer(LogReceipts { recipients, due })?
             .routes(routes::table(pool))
             .worker("sender", |shutdown| sender.run(shutdown))
-            // Ends after the sender, which owns the other end of the channel.
+            // The recorder ends after the sender, which owns the other end of the channel.
             .worker("recorder", |_| recorder.run(tried));
         Ok(Self(builder.build().await?))
     }

@@ -12,7 +12,7 @@ use crate::Done;
 const BATCH_MAX: usize = 200;
 /// Shortest time between two commits. Under load more results share one commit.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
-/// Pause before results are recorded again that the store could not take.
+/// Pause before the recorder retries results that the store could not take.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// What is specific to the results of one kind of work.

@@ -24,7 +24,7 @@ pub trait Work: Send + Sync + 'static {
     /// The result of one call, with all that the recorder needs.
     type Result: Send + 'static;
 
-    /// Leases due rows, in one commit. No row may be leased while another lease of it is in force.
+    /// Leases due rows, in one commit. A row must not be leased again before its lease ends.
     fn lease(
         &self,
         request: LeaseRequest,
@@ -71,7 +71,7 @@ pub struct Done<T> {
     _slot: OwnedSemaphorePermit,
 }
 
-/// Leases and calls, until it is stopped.
+/// Leases rows and makes their calls until the shutdown.
 pub struct Worker<W: Work> {
     work: Arc<W>,
     settings: Settings,
@@ -97,8 +97,8 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Calls in flight continue after the shutdown. Each of them holds a sender, so the recorder
-    /// waits for the last one.
+    /// Runs until the shutdown. Calls in flight continue after it. Each of them holds a sender, so the
+    /// recorder waits for the last one.
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut batches = min_interval(MIN_INTERVAL);
         while !shutdown.is_cancelled() {
@@ -129,7 +129,7 @@ impl<W: Work> Worker<W> {
     pub async fn step(&self) -> anyhow::Result<usize> {
         let slots = self.take_slots().await?;
         let lease = self.settings.lease;
-        // Measured from before the statement, so that the lease ends here before it ends there.
+        // Measured from before the statement, so that the lease ends here before it ends in the store.
         let lease_ends = Instant::now() + lease;
         let request = LeaseRequest {
             token: Uuid::new_v4(),
@@ -178,7 +178,8 @@ async fn call<W: Work>(
         work.expired(row)
     };
     if let Some(result) = result {
-        // This fails only if the recorder is gone, and then the process ends and the lease expires.
+        // This fails only after the recorder has ended. Then the process ends too, and the lease
+        // expires.
         let _ = results
             .send(Done {
                 result,
@@ -190,7 +191,7 @@ async fn call<W: Work>(
 }
 
 impl<T> Done<T> {
-    /// Until then no other worker may lease the row.
+    /// The end of the lease. Before it no other worker may lease the row.
     pub fn lease_ends(&self) -> Instant {
         self.lease_ends
     }

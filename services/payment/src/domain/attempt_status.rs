@@ -6,14 +6,14 @@ use crate::domain::ProviderAnswer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptStatus {
-    /// Stored, and no try has ended without an answer: due, or leased for the first time.
+    /// Stored, and no try has ended without an answer. The attempt is due, or leased for the first time.
     Pending,
-    /// At least one try ended without an answer: there may be a charge. Due, leased again, or backing
-    /// off.
+    /// At least one try ended without an answer, so there may be a charge. The attempt is due, leased
+    /// again, or backing off.
     Unknown,
     Captured,
     Declined,
-    /// Closed without money: it took none and never will.
+    /// Closed: it took no money and never will.
     Voided,
 }
 
@@ -36,7 +36,7 @@ impl AttemptStatus {
         }
     }
 
-    /// Whether the outcome is still to come. Only an open attempt is leased.
+    /// Whether the attempt has no outcome yet. Only an open attempt is leased.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::Unknown)
     }
@@ -46,8 +46,8 @@ impl AttemptStatus {
         self.is_open() || matches!(self, Self::Captured)
     }
 
-    /// The state of an attempt when it is leased. An earlier try without a recorded answer may have
-    /// charged.
+    /// The state of an attempt when it is leased. After the first try it is unknown: an earlier try
+    /// without a recorded answer may have charged.
     pub const fn leased(is_first_try: bool) -> Self {
         if is_first_try {
             Self::Pending

@@ -1,4 +1,4 @@
-//! Compares the provider's books with our tables: what each pair of entries means.
+//! Compares entries of the provider's books with rows of our tables, and says what each pair means.
 
 use std::collections::HashSet;
 
@@ -51,14 +51,14 @@ pub struct OurRefund {
 pub enum Finding {
     /// Both sides agree.
     Agrees,
-    /// Our attempt is still open: the charge settles it.
+    /// The attempt is still open, and the charge settles it.
     Settle,
-    /// The attempt of its key does not own it, for this reason: the money goes back.
+    /// The attempt that its key names does not own the charge, for this reason. The money is refunded.
     Orphan(&'static str),
-    /// Its key is ours, and no attempt has the key. The attempt may still come: after a database was
-    /// restored, its orders are published again.
+    /// We created its key, and no attempt has the key. The attempt may still arrive: after a database is
+    /// restored, the events of its orders are published again.
     OrphanWithoutAttempt,
-    /// We did not create its key: an operator has to look.
+    /// We did not create its key. An operator must look at it.
     Foreign,
 }
 
@@ -117,7 +117,7 @@ pub fn refund_to_settle<'a>(charge: &'a Charge, ours: Option<&OurRefund>) -> Opt
     Some(&found.id)
 }
 
-/// The differences of a charge's refunds, without those that only need to be settled.
+/// The differences of a charge's refunds, except those that [`refund_to_settle`] settles.
 pub fn refund_differences(charge: &Charge, ours: Option<&OurRefund>) -> Vec<Difference> {
     let mut found = Vec::new();
     let is_ours = |key: &str| ours.is_some_and(|refund| refund.key == key);

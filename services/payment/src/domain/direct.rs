@@ -28,7 +28,7 @@ pub struct Request {
         pattern = "^[!-~]+$"
     )]
     payment_method: String,
-    /// The client's name for what is paid, for example an invoice or a booking. Unique forever.
+    /// The client's name for what is paid, for example an invoice or a booking. It is unique forever.
     #[schema(example = "invoice-4711", min_length = 1, max_length = 128)]
     #[serde(default)]
     reference: Option<String>,

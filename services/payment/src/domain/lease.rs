@@ -34,7 +34,8 @@ impl Leased {
     }
 }
 
-/// A leased row whose outcome is still unknown: it is tried again after a delay, under the same key.
+/// A leased row whose outcome is still unknown. After a delay a charger tries it again with the same
+/// key.
 #[derive(Clone, Copy, Debug)]
 pub struct Postponement<'a> {
     pub leased: &'a Leased,

@@ -23,7 +23,7 @@ pub enum ProviderAnswer {
     /// Definite: the provider's ledger has no entry under the key. The same key may be sent again, as
     /// if for the first time.
     Absent,
-    /// Anything else. The money may have moved: only the same key may be sent again.
+    /// Anything else. The money may have moved, so only the same key may be sent again.
     Unknown {
         reason: String,
         retry_after: Option<Duration>,

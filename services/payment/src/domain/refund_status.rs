@@ -8,7 +8,7 @@ use crate::domain::ProviderAnswer;
 pub enum RefundStatus {
     /// Stored, and no try has ended without an answer.
     Pending,
-    /// At least one try ended without an answer: the money may be back.
+    /// At least one try ended without an answer, so the provider may have returned the money.
     Unknown,
     Refunded,
 }
@@ -24,12 +24,12 @@ impl RefundStatus {
         }
     }
 
-    /// Whether the outcome is still to come. Only an open refund is leased.
+    /// Whether the refund has no outcome yet. Only an open refund is leased.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::Unknown)
     }
 
-    /// The state of a refund when it is leased, as for attempts.
+    /// The state of a refund when it is leased. The rule is the same as for attempts.
     pub const fn leased(is_first_try: bool) -> Self {
         if is_first_try {
             Self::Pending

@@ -4,14 +4,14 @@ use crate::domain::AttemptStatus;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consequence {
-    /// The attempt was never leased: it is voided at once.
+    /// No charger ever leased the attempt: void it at once.
     Void,
-    /// A charger has leased the attempt and may still be paused before its call. The key is cancelled
-    /// at the provider first; the answer decides between void and refund.
+    /// A charger has leased the attempt and may still be paused before its call. First cancel the key at
+    /// the provider. Its answer decides between void and refund.
     CancelKey,
-    /// The money was taken: it is refunded.
+    /// The provider took the money: refund it.
     Refund,
-    /// The attempt was declined: no money was taken, and the order service gets an event that says so.
+    /// The attempt was declined and took no money: announce that to the order service.
     Close,
     /// The attempt was rejected before, or is voided.
     Nothing,

@@ -43,7 +43,7 @@ struct PageResult {
 }
 
 impl Reconciler {
-    /// Returns how many more differences the report may list.
+    /// Compares and applies one page. Returns how many more differences the report may list.
     pub(super) async fn compare(
         &self,
         report: i64,

@@ -22,7 +22,7 @@ use crate::routes::openapi_errors::{Conflict, Declined, Unprocessable};
 use crate::routes::{Error, Services, error};
 use crate::waiting::Wait;
 
-/// How often a request runs whose key expires, or is reaped, between two looks.
+/// How often to repeat a request whose key expires, or is reaped, between two looks.
 const ROUNDS_MAX: u8 = 3;
 
 /// Takes money, once per key.
@@ -110,7 +110,7 @@ async fn parse(
     let salt = &principal.fingerprint_salt;
     let request: direct::Request = serde_json::from_value(body).map_err(Error::Shape)?;
     Ok(ChargeRequest {
-        // Ids in the order of time: inserts go to the right edge of the indexes.
+        // Ids are ordered by time, so inserts go to the right edge of the indexes.
         id: Uuid::now_v7(),
         charge: DirectCharge::check(request)?,
         fingerprint: Fingerprint::of(salt, "POST", "/payments", &content_hash),

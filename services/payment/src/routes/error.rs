@@ -1,4 +1,4 @@
-//! Everything that can go wrong in a request, and the one place that gives it a status.
+//! The errors of a request, and the one place that maps them to HTTP statuses.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +14,7 @@ pub(super) use service_kit::request_error::RETRY_AFTER;
 
 #[derive(Debug, ThisError)]
 pub enum Error {
-    /// The errors that the APIs share. Everything that converts into one is one.
+    /// An error that all APIs share, or one that converts into it.
     #[error(transparent)]
     Request(RequestError),
     #[error("the body is JSON but not a payment")]

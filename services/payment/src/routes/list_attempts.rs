@@ -1,5 +1,5 @@
-//! `GET /admin/payments?status=unknown&limit=`: open attempts and refunds, the longest due first, with
-//! the reason, the number of tries and the next try.
+//! `GET /admin/payments?status=unknown&limit=`: open attempts and refunds, the longest due first. Each
+//! has its reason, the number of tries and the time of the next try.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;

@@ -1,5 +1,5 @@
-//! The errors of direct charges that no other service has, as `/openapi.json` describes them;
-//! `error` produces them.
+//! The errors of direct charges that no other service has, as `/openapi.json` describes them. The
+//! module `error` produces them.
 
 #![expect(
     dead_code,

@@ -1,4 +1,4 @@
-//! Payment attempts as events open and reject them.
+//! Payment attempts that events open and reject.
 
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -69,7 +69,7 @@ pub struct LockedAttempt {
 }
 
 /// Inserts a voided row for each attempt that does not exist yet, so that it can never be opened.
-/// Returns these attempts. The migration says how a rejection can come before its attempt.
+/// Returns these attempts. The migration explains how a rejection can arrive before its attempt.
 pub async fn void_missing(
     connection: &mut PgConnection,
     order_ids: &[Uuid],
@@ -127,7 +127,7 @@ pub struct RejectionMark<'a> {
     pub order_id: Uuid,
     pub attempt: i32,
     pub reason: &'a str,
-    /// The attempt was never leased: this voids it.
+    /// Whether to void the attempt, because no charger ever leased it.
     pub void: bool,
 }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::domain::{AttemptStatus, DirectCharge};
 
-/// What is stored besides the claim of the idempotency key.
+/// A direct charge to store, in the transaction that claims its idempotency key.
 #[derive(Debug)]
 pub struct NewPayment<'a> {
     pub id: Uuid,
@@ -19,8 +19,8 @@ pub struct NewPayment<'a> {
     pub traceparent: Option<&'a str>,
 }
 
-/// Stores the attempt, due at once, as number 0: attempts of orders start with 1, so an order with the
-/// same id cannot conflict. Returns `false` if the reference is taken. A concurrent request with the
+/// Stores the attempt, due at once. Its number is 0: attempts of orders start with 1, so an order with
+/// the same id cannot conflict. Returns `false` if the reference is taken. A concurrent request with the
 /// same reference waits here until the first one has committed.
 pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::Result<bool> {
     let inserted = sqlx::query!(
@@ -72,8 +72,8 @@ pub async fn find(
     sqlx::query_as!(
         Payment,
         r#"select order_id as id, status as "status: AttemptStatus", amount, currency,
-                  payment_method, reference, content_hash as "content_hash!", charge_id, decline_code, tries, last_error,
-                  due_at, correlation_id, created_at, updated_at
+                  payment_method, reference, content_hash as "content_hash!", charge_id,
+                  decline_code, tries, last_error, due_at, correlation_id, created_at, updated_at
            from payments where order_id = $1 and attempt = 0 and principal_id = $2"#,
         id,
         principal_id
@@ -90,8 +90,8 @@ pub async fn find_by_reference(
     sqlx::query_as!(
         Payment,
         r#"select order_id as id, status as "status: AttemptStatus", amount, currency,
-                  payment_method, reference, content_hash as "content_hash!", charge_id, decline_code, tries, last_error,
-                  due_at, correlation_id, created_at, updated_at
+                  payment_method, reference, content_hash as "content_hash!", charge_id,
+                  decline_code, tries, last_error, due_at, correlation_id, created_at, updated_at
            from payments where principal_id = $1 and reference = $2"#,
         principal_id,
         reference

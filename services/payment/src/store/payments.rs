@@ -80,7 +80,7 @@ pub struct AttemptSettlement {
 pub struct SettledAttempt {
     pub order_id: Uuid,
     pub attempt: i32,
-    /// The token of the lease whose result this is.
+    /// The token of the lease that this result belongs to.
     pub token: Uuid,
     pub amount: i64,
     pub currency: String,

@@ -14,8 +14,8 @@ use crate::domain::{AttemptStatus, RefundStatus};
 /// The advisory lock of a sweep; `"reco"` in ASCII.
 const LOCK: i64 = 0x7265_636f;
 
-/// How long the session of a sweep may be idle before Postgres ends it and frees its lock. Longer than a
-/// page and the provider's response may take.
+/// How long the session of a sweep may be idle before Postgres ends it and frees its lock. A page and
+/// the provider's response together take less.
 const IDLE_MS_MAX: &str = "120000";
 
 /// A report in the table.

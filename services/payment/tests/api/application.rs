@@ -1,4 +1,4 @@
-//! The whole service, as its `main` runs it; there is no broker behind it.
+//! The whole service, as `main` runs it. No broker listens behind it.
 
 use clap::Parser as _;
 use payment::config::{Command, Config, Program};
@@ -14,7 +14,7 @@ pub(crate) struct Running {
     pub(crate) task: JoinHandle<anyhow::Result<()>>,
 }
 
-/// The settings that these flags make, on top of what a test needs.
+/// The settings of these flags, on top of the flags that every test needs.
 pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
     let psp_url = harness.psp.uri();
     let fixed = [
@@ -30,7 +30,7 @@ pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
     let program = Program::parse_from(["payment", "serve"].iter().chain(flags));
     match program.command {
         Command::Serve(config) => *config,
-        Command::Migrate(_) | Command::Healthy(_) => unreachable!("it was told to serve"),
+        Command::Migrate(_) | Command::Healthy(_) => unreachable!("the flags say serve"),
     }
 }
 

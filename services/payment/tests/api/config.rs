@@ -1,19 +1,21 @@
+//! Invalid settings end the program before it binds a port.
+
 use payment::startup::Application;
 
 use crate::application::config;
 use crate::harness::Harness;
 
-async fn refusal(harness: &Harness, flags: &[&str]) -> String {
+async fn build_error(harness: &Harness, flags: &[&str]) -> String {
     let built = Application::build(config(harness, flags)).await;
-    format!("{:#}", built.err().expect("it was built all the same"))
+    format!("{:#}", built.err().expect("invalid settings were accepted"))
 }
 
 #[tokio::test]
-async fn a_lease_that_ends_before_its_call_can_is_refused_at_the_start() {
+async fn lease_shorter_than_a_call_is_invalid() {
     let harness = Harness::create().await;
     for lease_ms in ["4999", "5000"] {
         let flags = ["--lease-ms", lease_ms, "--psp-timeout-ms", "5000"];
-        let error = refusal(&harness, &flags).await;
+        let error = build_error(&harness, &flags).await;
         assert!(error.contains("LEASE_MS"), "{error}");
     }
     let flags = ["--lease-ms", "5001", "--psp-timeout-ms", "5000"];
@@ -21,16 +23,16 @@ async fn a_lease_that_ends_before_its_call_can_is_refused_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_charger_that_may_call_nobody_is_refused_at_the_start() {
+async fn limit_of_zero_concurrent_calls_is_invalid() {
     let harness = Harness::create().await;
-    let error = refusal(&harness, &["--psp-in-flight-max", "0"]).await;
+    let error = build_error(&harness, &["--psp-in-flight-max", "0"]).await;
     assert!(error.contains("PSP_IN_FLIGHT_MAX"), "{error}");
 }
 
 #[tokio::test]
-async fn a_provider_that_cannot_be_called_is_refused_at_the_start() {
+async fn provider_url_that_cannot_be_called_is_invalid() {
     let harness = Harness::create().await;
-    // There is no TLS here: with https no charge would ever get an answer.
+    // The client has no TLS: with https every charge would stay without an answer.
     for url in ["nonsense", "https://provider.example"] {
         let mut config = config(&harness, &[]);
         config.psp_url = url.to_owned();

@@ -1,4 +1,4 @@
-//! Direct charges: `POST /payments` and what becomes of it.
+//! Direct charges: `POST /payments` and its outcome.
 
 mod document;
 mod keys;
@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use crate::harness::{Harness, LONG};
 
-/// For callers that are told at once that it takes longer.
+/// A request that does not wait gets 202 at once.
 const NO_WAIT: Duration = Duration::ZERO;
 
-/// One round of the charger and the recorder. Returns how many payments it settled.
+/// One step of the chargers and one of the recorder. Returns the number of settled payments.
 async fn charge_what_is_due(harness: &Harness) -> usize {
     let answers = harness.stepper(LONG).call().await;
     harness.record(&answers).await.unwrap()
 }
 
-/// How many keys, payments, completed keys and events there are.
+/// The number of keys, payments, completed keys and events.
 pub(crate) async fn stored(harness: &Harness) -> [i64; 4] {
     [
         harness.count("select count(*) from idempotency_keys").await,

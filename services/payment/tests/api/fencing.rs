@@ -1,16 +1,18 @@
+//! A result counts only under its lease; a lost charger is replaced.
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use uuid::Uuid;
 
 use crate::harness::{Harness, LONG, eventually};
-use crate::provider::{answers, calls, captures, declined, expected_call};
+use crate::provider::{calls, declined, expected_call, mount_captures, mount_charge_response};
 use crate::stepper::Stepper;
 
 #[tokio::test]
-async fn an_answer_that_comes_after_its_lease_changes_nothing_and_announces_nothing() {
+async fn stale_answer_changes_and_announces_nothing() {
     let harness = Harness::create().await;
-    captures(&harness.psp).await;
+    mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     let zombie = harness.stepper(LONG).call().await;
     harness.pass_time().await;
@@ -21,7 +23,10 @@ async fn an_answer_that_comes_after_its_lease_changes_nothing_and_announces_noth
     assert_eq!(harness.record(&zombie).await.unwrap(), 0);
     let payment = harness.payment(order, 1).await;
     assert_eq!((&*payment.status, payment.tries), ("unknown", 2));
-    assert_eq!(payment.lease_token, token, "the successor's lease stands");
+    assert_eq!(
+        payment.lease_token, token,
+        "the lease of the successor is valid"
+    );
     assert!(harness.events(order).await.is_empty());
 
     assert_eq!(harness.record(&successor).await.unwrap(), 1);
@@ -31,16 +36,16 @@ async fn an_answer_that_comes_after_its_lease_changes_nothing_and_announces_noth
 }
 
 #[tokio::test]
-async fn of_two_answers_in_one_batch_the_event_tells_the_one_that_counted() {
+async fn event_carries_the_valid_answer_of_its_batch() {
     let harness = Harness::create().await;
-    answers(&harness.psp, declined("overdue")).await;
+    mount_charge_response(&harness.psp, declined("overdue")).await;
     let order = harness.open_new().await;
     let mut batch = harness.stepper(LONG).call().await;
     harness.psp.reset().await;
-    captures(&harness.psp).await;
+    mount_captures(&harness.psp).await;
     harness.pass_time().await;
     batch.extend(harness.stepper(LONG).call().await);
-    // Whichever of them stands first.
+    // The stale answer comes last.
     batch.rotate_left(1);
     assert_eq!(harness.record(&batch).await.unwrap(), 1);
     let events = harness.events(order).await;
@@ -49,10 +54,10 @@ async fn of_two_answers_in_one_batch_the_event_tells_the_one_that_counted() {
 }
 
 #[tokio::test]
-async fn a_late_word_that_the_outcome_is_unknown_does_not_end_the_successor_s_lease() {
+async fn stale_unknown_answer_keeps_the_lease_of_the_successor() {
     let harness = Harness::create().await;
     let order = harness.open_new().await;
-    // Nothing is mounted: every call is answered 404.
+    // Nothing is mounted: the response to every call is 404.
     let zombie = harness.stepper(LONG).call().await;
     harness.pass_time().await;
     let _successor = harness.stepper(LONG).call().await;
@@ -64,16 +69,16 @@ async fn a_late_word_that_the_outcome_is_unknown_does_not_end_the_successor_s_le
 }
 
 #[tokio::test]
-async fn a_lease_that_runs_out_is_taken_over_with_the_same_key() {
+async fn expired_lease_is_taken_over_with_the_same_key() {
     let harness = Harness::create().await;
-    captures(&harness.psp).await;
+    mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
-    // It dies with its lease: nobody will ever hear its answer.
+    // This charger dies with its lease: its answer is never recorded.
     let mut dying = harness.stepper(Duration::from_millis(300));
     dying.call().await;
     let mut successor = harness.stepper(LONG);
-    assert_eq!(successor.lease().await, 0, "not before the lease ran out");
-    eventually("the lease runs out", async || successor.lease().await == 1).await;
+    assert_eq!(successor.lease().await, 0, "not before the lease expired");
+    eventually("the lease expires", async || successor.lease().await == 1).await;
     let answers = successor.answers(1).await;
     assert_eq!(harness.record(&answers).await.unwrap(), 1);
     let call = expected_call(order, 1);
@@ -81,9 +86,9 @@ async fn a_lease_that_runs_out_is_taken_over_with_the_same_key() {
 }
 
 #[tokio::test]
-async fn chargers_side_by_side_never_lease_the_same_attempt() {
+async fn parallel_chargers_never_lease_the_same_attempt() {
     let harness = Harness::create().await;
-    captures(&harness.psp).await;
+    mount_captures(&harness.psp).await;
     let mut orders = BTreeSet::new();
     for _ in 0..120 {
         orders.insert(harness.open_new().await);
@@ -102,7 +107,7 @@ async fn chargers_side_by_side_never_lease_the_same_attempt() {
     let [a, b, c, d] = steppers.map(work);
     let shares = tokio::join!(a, b, c, d);
     let leased = [shares.0, shares.1, shares.2, shares.3].concat();
-    assert_eq!(leased.len(), 120, "each of them once");
+    assert_eq!(leased.len(), 120, "each attempt once");
     assert_eq!(BTreeSet::from_iter(leased), orders);
     assert_eq!(calls(&harness.psp).await.len(), 120);
 }

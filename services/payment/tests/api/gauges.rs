@@ -1,11 +1,13 @@
+//! The gauges of open attempts and refunds.
+
 use payment::store::open_work::{self, OpenAttempts, OpenWork};
 use wiremock::ResponseTemplate;
 
 use crate::harness::{Harness, LONG};
-use crate::provider::{captures, first_answers, refunds};
+use crate::provider::{mount_captures, mount_first_charge_responses, mount_refunds};
 use crate::rejections::reject;
 
-async fn look(harness: &Harness) -> OpenWork {
+async fn open_work(harness: &Harness) -> OpenWork {
     open_work::count(&mut harness.pool.acquire().await.unwrap())
         .await
         .unwrap()
@@ -22,28 +24,28 @@ fn counts(open: OpenWork) -> [i64; 3] {
 }
 
 #[tokio::test]
-async fn what_is_open_is_counted_by_status_and_what_is_settled_is_not() {
+async fn open_work_is_counted_by_status_until_it_is_settled() {
     let harness = Harness::create().await;
-    assert_eq!(look(&harness).await, OpenWork::default());
+    assert_eq!(open_work(&harness).await, OpenWork::default());
     let order = harness.open_new().await;
-    assert_eq!(counts(look(&harness).await), [1, 0, 0]);
+    assert_eq!(counts(open_work(&harness).await), [1, 0, 0]);
 
-    first_answers(&harness.psp, 1, ResponseTemplate::new(500)).await;
-    captures(&harness.psp).await;
+    mount_first_charge_responses(&harness.psp, 1, ResponseTemplate::new(500)).await;
+    mount_captures(&harness.psp).await;
     step(&harness).await;
-    assert_eq!(counts(look(&harness).await), [0, 1, 0]);
+    assert_eq!(counts(open_work(&harness).await), [0, 1, 0]);
     step(&harness).await;
-    assert_eq!(counts(look(&harness).await), [0, 0, 0]);
+    assert_eq!(counts(open_work(&harness).await), [0, 0, 0]);
 
     reject(&harness, order, 1).await;
-    assert_eq!(counts(look(&harness).await), [0, 0, 1]);
-    refunds(&harness.psp).await;
+    assert_eq!(counts(open_work(&harness).await), [0, 0, 1]);
+    mount_refunds(&harness.psp).await;
     step(&harness).await;
-    assert_eq!(counts(look(&harness).await), [0, 0, 0]);
+    assert_eq!(counts(open_work(&harness).await), [0, 0, 0]);
 }
 
 #[tokio::test]
-async fn the_age_is_that_of_the_oldest_of_its_status() {
+async fn age_is_that_of_the_oldest_attempt_of_its_status() {
     let harness = Harness::create().await;
     harness.open_new().await;
     harness
@@ -53,8 +55,8 @@ async fn the_age_is_that_of_the_oldest_of_its_status() {
     let OpenAttempts {
         count,
         oldest_seconds,
-    } = look(&harness).await.pending;
+    } = open_work(&harness).await.pending;
     assert_eq!(count, 2);
     assert!((300.0..330.0).contains(&oldest_seconds), "{oldest_seconds}");
-    assert_eq!(look(&harness).await.unknown, OpenAttempts::default());
+    assert_eq!(open_work(&harness).await.unknown, OpenAttempts::default());
 }

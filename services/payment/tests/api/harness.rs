@@ -1,4 +1,4 @@
-//! A payment database, a provider, and the service's parts to be stepped between them.
+//! A payment database, a mock provider, and the parts of the service, which tests step.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use wiremock::MockServer;
 
 use crate::stepper::Stepper;
 
-/// Longest wait for something that must come true.
+/// Longest wait for an expected result.
 pub(crate) const EVENTUALLY: Duration = Duration::from_secs(15);
-/// Lease of tests that do not wait for it to run out.
+/// Lease of tests that do not wait for it to expire.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) struct Harness {
@@ -85,6 +85,7 @@ impl Harness {
         attempts::open(&mut connection, &[new]).await
     }
 
+    /// Stores the first attempt of a new order.
     pub(crate) async fn open_new(&self) -> Uuid {
         let order_id = Uuid::new_v4();
         self.open(order_id, 1).await;
@@ -138,7 +139,7 @@ impl Harness {
         sqlx::raw_sql(sql).execute(&self.pool).await.unwrap();
     }
 
-    /// As if every lease and backoff had run out.
+    /// Makes every lease and backoff expire.
     pub(crate) async fn pass_time(&self) {
         self.execute("update payments set due_at = now() where status in ('pending', 'unknown')")
             .await;
@@ -146,7 +147,7 @@ impl Harness {
             .await;
     }
 
-    /// Type and payload of the order's events, in order.
+    /// Type and payload of the order's events, oldest first.
     pub(crate) async fn events(&self, order_id: Uuid) -> Vec<(String, Value)> {
         sqlx::query_as(
             "select event_type, payload::jsonb from outbox where subject = $1 order by id",

@@ -1,27 +1,29 @@
+//! The limits of concurrent calls and of the database pool, in the running service.
+
 use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
 
 use crate::application::start;
 use crate::harness::{Harness, eventually};
-use crate::provider::{call_count, captures, captures_slowly};
+use crate::provider::{call_count, mount_captures, mount_slow_captures};
 
 const CAPTURED: &str = "select count(*) from payments where status = 'captured'";
 
 #[tokio::test]
-async fn calls_are_made_at_once_up_to_the_limit_and_not_above() {
+async fn calls_run_concurrently_up_to_the_limit() {
     let harness = Harness::create().await;
-    captures_slowly(&harness.psp, Duration::from_secs(1)).await;
+    mount_slow_captures(&harness.psp, Duration::from_secs(1)).await;
     for _ in 0..12 {
         harness.open_new().await;
     }
     let running = start(&harness, &["--psp-in-flight-max", "5"]).await;
     let started = Instant::now();
-    eventually("as many calls as allowed are out", async || {
+    eventually("as many calls as allowed are in flight", async || {
         call_count(&harness.psp).await == 5
     })
     .await;
-    // The first of them is answered after a second.
+    // The first response comes after a second.
     while started.elapsed() < Duration::from_millis(700) {
         assert!(call_count(&harness.psp).await <= 5, "above the limit");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -35,20 +37,20 @@ async fn calls_are_made_at_once_up_to_the_limit_and_not_above() {
 }
 
 #[tokio::test]
-async fn no_transaction_is_open_while_the_provider_thinks() {
+async fn no_transaction_is_open_during_a_call() {
     let harness = Harness::create().await;
-    captures_slowly(&harness.psp, Duration::from_secs(1)).await;
+    mount_slow_captures(&harness.psp, Duration::from_secs(1)).await;
     for _ in 0..10 {
         harness.open_new().await;
     }
     let running = start(&harness, &[]).await;
-    eventually("the calls are out", async || {
+    eventually("the calls are in flight", async || {
         call_count(&harness.psp).await == 10
     })
     .await;
-    // The reaper begins with transactions of its own: the outbox's first partitions.
+    // The reaper starts with transactions too: it creates the first partitions of the outbox.
     let partitions = "select count(*) from pg_inherits where inhparent = 'outbox'::regclass";
-    eventually("the reaper has been", async || {
+    eventually("the reaper has created the partitions", async || {
         harness.count(partitions).await == 4
     })
     .await;
@@ -58,20 +60,20 @@ async fn no_transaction_is_open_while_the_provider_thinks() {
     while started.elapsed() < Duration::from_millis(500) {
         assert_eq!(harness.count(open).await, 0);
     }
-    assert_eq!(harness.count(CAPTURED).await, 0, "they are still out");
+    assert_eq!(harness.count(CAPTURED).await, 0, "they are still in flight");
     running.shutdown.cancel();
 }
 
 #[tokio::test]
-async fn a_slow_provider_leaves_the_database_pool_to_others() {
+async fn slow_provider_does_not_occupy_the_database_pool() {
     let harness = Harness::create().await;
-    captures_slowly(&harness.psp, Duration::from_secs(2)).await;
+    mount_slow_captures(&harness.psp, Duration::from_secs(2)).await;
     for _ in 0..40 {
         harness.open_new().await;
     }
-    // A connection for each call would need twenty times as many.
+    // With a connection for each call, the pool would have to be twenty times as large.
     let running = start(&harness, &["--database-connections-max", "2"]).await;
-    eventually("all calls are out", async || {
+    eventually("all calls are in flight", async || {
         call_count(&harness.psp).await == 40
     })
     .await;
@@ -91,11 +93,11 @@ async fn a_slow_provider_leaves_the_database_pool_to_others() {
 }
 
 #[tokio::test]
-async fn the_service_goes_on_asking_until_the_provider_answers() {
+async fn service_retries_until_the_provider_answers() {
     let harness = Harness::create().await;
     let failure = wiremock::ResponseTemplate::new(503);
-    crate::provider::first_answers(&harness.psp, 4, failure).await;
-    captures(&harness.psp).await;
+    crate::provider::mount_first_charge_responses(&harness.psp, 4, failure).await;
+    mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     let running = start(&harness, &[]).await;
     eventually("it is captured", async || {

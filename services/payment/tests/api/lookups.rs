@@ -1,4 +1,4 @@
-//! When the provider may have forgotten a key, it is asked and not told.
+//! When the provider may have forgotten a key, the charger looks the charge up and sends nothing.
 
 use std::time::Duration;
 
@@ -7,15 +7,17 @@ use uuid::Uuid;
 use wiremock::ResponseTemplate;
 
 use crate::harness::{Harness, LONG};
-use crate::provider::{asked, captures, expected_call, first_answers, look_ups_find};
+use crate::provider::{
+    expected_call, mount_captures, mount_first_charge_responses, mount_look_up, request_bodies,
+};
 use crate::stepper::RESEND_MAX;
 
-const NO_ANSWER: u16 = 503;
+const UNAVAILABLE: u16 = 503;
 
-/// An attempt that was sent once, in vain, just inside the provider's window.
-async fn sent_in_vain(harness: &Harness) -> Uuid {
-    first_answers(&harness.psp, 1, ResponseTemplate::new(NO_ANSWER)).await;
-    captures(&harness.psp).await;
+/// An attempt that was sent once, without an answer, inside the provider's key window.
+async fn sent_without_answer(harness: &Harness) -> Uuid {
+    mount_first_charge_responses(&harness.psp, 1, ResponseTemplate::new(UNAVAILABLE)).await;
+    mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     let unknown = harness.stepper(LONG).call().await;
     harness.record(&unknown).await.unwrap();
@@ -38,29 +40,31 @@ async fn step(harness: &Harness) -> usize {
 }
 
 async fn charges_sent(harness: &Harness) -> usize {
-    asked(&harness.psp, "POST", "/v1/charges").await.len()
+    request_bodies(&harness.psp, "POST", "/v1/charges")
+        .await
+        .len()
 }
 
 #[tokio::test]
-async fn shortly_before_the_window_closes_resending_stops_and_the_charge_is_found() {
+async fn charge_is_looked_up_before_the_key_window_closes() {
     let harness = Harness::create().await;
-    let order = sent_in_vain(&harness).await;
+    let order = sent_without_answer(&harness).await;
     let key = expected_call(order, 1).0;
     let charge = json!([{ "id": "ch_found", "status": "captured", "idempotency_key": key }]);
-    look_ups_find(&harness.psp, charge).await;
+    mount_look_up(&harness.psp, charge).await;
     age_first_call(&harness, RESEND_MAX).await;
     assert_eq!(step(&harness).await, 1);
     let payment = harness.payment(order, 1).await;
     assert_eq!(payment.status, "captured");
     assert_eq!(payment.charge_id.as_deref(), Some("ch_found"));
     assert_eq!(harness.events(order).await.len(), 1);
-    assert_eq!(charges_sent(&harness).await, 1, "never past the window");
+    assert_eq!(charges_sent(&harness).await, 1, "not after the window");
 }
 
 #[tokio::test]
-async fn inside_the_window_the_same_key_is_sent_again() {
+async fn same_key_is_sent_again_inside_the_window() {
     let harness = Harness::create().await;
-    let order = sent_in_vain(&harness).await;
+    let order = sent_without_answer(&harness).await;
     age_first_call(&harness, RESEND_MAX - Duration::from_secs(60)).await;
     assert_eq!(step(&harness).await, 1);
     assert_eq!(harness.payment(order, 1).await.status, "captured");
@@ -68,10 +72,10 @@ async fn inside_the_window_the_same_key_is_sent_again() {
 }
 
 #[tokio::test]
-async fn the_provider_s_word_that_there_is_no_charge_allows_the_same_attempt_once_more() {
+async fn absent_charge_allows_one_more_send_of_the_attempt() {
     let harness = Harness::create().await;
-    let order = sent_in_vain(&harness).await;
-    look_ups_find(&harness.psp, json!([])).await;
+    let order = sent_without_answer(&harness).await;
+    mount_look_up(&harness.psp, json!([])).await;
     age_first_call(&harness, RESEND_MAX).await;
     assert_eq!(step(&harness).await, 0);
     let between = harness.payment(order, 1).await;
@@ -82,16 +86,16 @@ async fn the_provider_s_word_that_there_is_no_charge_allows_the_same_attempt_onc
 
     assert_eq!(step(&harness).await, 1);
     assert_eq!(harness.payment(order, 1).await.status, "captured");
-    let sent = asked(&harness.psp, "POST", "/v1/charges").await;
+    let sent = request_bodies(&harness.psp, "POST", "/v1/charges").await;
     assert_eq!(sent, vec![expected_call(order, 1).1; 2]);
 }
 
 #[tokio::test]
-async fn a_charge_under_another_key_of_the_order_is_no_permission_to_charge_again() {
+async fn charge_under_another_key_allows_no_second_charge() {
     let harness = Harness::create().await;
-    let order = sent_in_vain(&harness).await;
+    let order = sent_without_answer(&harness).await;
     let other = json!([{ "id": "ch_2", "status": "captured", "idempotency_key": "by-hand" }]);
-    look_ups_find(&harness.psp, other).await;
+    mount_look_up(&harness.psp, other).await;
     age_first_call(&harness, RESEND_MAX).await;
     for _ in 0..3 {
         assert_eq!(step(&harness).await, 0);
@@ -104,11 +108,11 @@ async fn a_charge_under_another_key_of_the_order_is_no_permission_to_charge_agai
 }
 
 #[tokio::test]
-async fn a_look_up_without_an_answer_is_asked_again_and_nothing_is_sent() {
+async fn look_up_without_an_answer_is_repeated_and_sends_nothing() {
     let harness = Harness::create().await;
-    let order = sent_in_vain(&harness).await;
+    let order = sent_without_answer(&harness).await;
     age_first_call(&harness, RESEND_MAX).await;
-    // Nothing is mounted for look-ups: 404 is no word on a charge.
+    // Nothing is mounted for look-ups, and 404 says nothing about a charge.
     for _ in 0..3 {
         assert_eq!(step(&harness).await, 0);
     }

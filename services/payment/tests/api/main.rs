@@ -1,17 +1,17 @@
-//! The payment service alone: a real database for each test, and a provider that says what the
-//! test tells it to.
+//! The payment service on a real Postgres, with a mock provider. Each test has its own database.
 
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, also outside of its own function"
+    reason = "a test fails by panicking, also in a helper function"
 )]
 
+mod api_client;
+mod api_server;
 mod application;
 mod config;
 mod direct;
 mod fencing;
-mod front;
 mod gauges;
 mod harness;
 mod limits;
@@ -22,6 +22,7 @@ mod reconciling;
 mod recording;
 mod refunds;
 mod rejections;
+mod response;
 mod settling;
 mod shutdown;
 mod statuses;

@@ -1,5 +1,5 @@
-//! R11: the store is away, in each way that it can be. Every row of the table in
-//! `docs/store-outages.md` is held to what it says, and to work again once the store is back.
+//! Store outages of each kind. Every row of the table in `docs/store-outages.md` is tested during the
+//! outage, and must work again after it.
 
 mod call;
 
@@ -17,25 +17,27 @@ use testkit::outages::{Outage, StoreBehindProxy};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
-use self::call::{Call, Subjects, bounded};
+use self::call::{Call, TargetIds, bounded};
+use crate::api_client::{ApiClient, GLOBEX, charge, send};
+use crate::api_server::ApiServer;
 use crate::application::config;
 use crate::direct::stored;
-use crate::front::{Answer, Caller, Front, GLOBEX, charge, send};
 use crate::harness::{Harness, eventually};
-use crate::provider::{asked, captures};
-use crate::reconciling::books_hold;
+use crate::provider::{mount_captures, request_bodies};
+use crate::reconciling::mount_ledger;
+use crate::response::ApiResponse;
 
 const HEADING: &str = "Payment service";
-const NO_DATABASE: &str = "postgres://nobody@127.0.0.1:1/none";
-/// What is promised, for the caller and for the work, and what a busy machine adds.
-const ANSWER_MAX: Duration = STORE_TIMEOUT
+const NO_DATABASE: &str = "postgres://absent@127.0.0.1:1/none";
+/// The time limits of authentication and of the work, plus a margin for a busy machine.
+const RESPONSE_MAX: Duration = STORE_TIMEOUT
     .saturating_mul(2)
     .saturating_add(Duration::from_secs(5));
-/// Longest time until everything works again: workers give up on a silent store later than requests.
+/// Longest time until everything works again. Workers time out on a silent store later than requests.
 const RECOVERY_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
-/// More than rows and workers together: each finds one that was used a moment ago, is believed to be
-/// alive, and is not.
+/// More connections than rows and workers together. So each of them gets a connection that was used a
+/// moment ago: the pool takes it for alive, and it is dead.
 const CONNECTIONS_MAX: u32 = 24;
 
 fn rows() -> Vec<Row> {
@@ -43,13 +45,13 @@ fn rows() -> Vec<Row> {
 }
 
 #[tokio::test]
-async fn the_table_has_a_row_for_every_endpoint_and_no_other() {
+async fn outage_table_has_one_row_per_endpoint() {
     let harness = Harness::create().await;
-    let front = Front::open(&harness, Duration::ZERO).await;
-    let document = front.caller.get("/openapi.json").await.expect(200).json();
+    let server = ApiServer::start(&harness, Duration::ZERO).await;
+    let document = server.client.get("/openapi.json").await.expect(200).json();
     let mut endpoints = table::openapi_endpoints(&document).unwrap();
     endpoints.extend(table::common_endpoints());
-    // The operator's routes are in no document.
+    // The document does not describe the operator's routes.
     for source in [
         include_str!("../../src/routes.rs"),
         include_str!("../../../../shared/inbox/src/routes.rs"),
@@ -63,104 +65,106 @@ async fn the_table_has_a_row_for_every_endpoint_and_no_other() {
 }
 
 #[tokio::test]
-async fn while_the_store_refuses_connections_every_row_holds() {
+async fn outage_table_holds_while_the_port_is_closed() {
     every_row_holds(Outage::Closed).await;
 }
 
 #[tokio::test]
-async fn while_the_store_is_silent_every_row_holds() {
+async fn outage_table_holds_while_the_store_is_silent() {
     every_row_holds(Outage::Silent).await;
 }
 
 #[tokio::test]
-async fn while_the_store_has_no_connection_left_every_row_holds() {
+async fn outage_table_holds_while_connections_are_exhausted() {
     every_row_holds(Outage::Exhausted).await;
 }
 
 async fn every_row_holds(outage: Outage) {
-    let scene = Scene::set().await;
-    let (harness, store, caller) = (&scene.harness, &scene.store, &scene.caller);
-    let call = |row: Row| (row, Call::of(caller, row.endpoint, scene.subjects));
+    let service = ServiceBehindProxy::start().await;
+    let (harness, store, client) = (&service.harness, &service.store, &service.client);
+    let call = |row: Row| (row, Call::new(client, row.endpoint, service.targets));
     let calls: Vec<(Row, Call)> = rows().into_iter().map(call).collect();
-    let before = scene.effects().await;
-    scene.all_connections_serve().await;
+    let before = service.effects().await;
+    service.all_connections_serve().await;
 
     store.begin(outage).await.unwrap();
-    let answers = join_all(calls.iter().map(|(_, call)| call.answer())).await;
-    for (
-        (
-            Row {
-                endpoint,
-                status_without_store: away,
-            },
-            _,
-        ),
-        answer,
-    ) in calls.iter().zip(answers)
-    {
-        assert_eq!(answer.status, *away, "{outage:?}: {endpoint}: {answer:?}");
-        expect_away(&answer, *away);
+    let responses = join_all(calls.iter().map(|(_, call)| call.send())).await;
+    for ((row, _), response) in calls.iter().zip(responses) {
+        let (endpoint, expected) = (row.endpoint, row.status_without_store);
+        assert_eq!(
+            response.status, expected,
+            "{outage:?}: {endpoint}: {response:?}"
+        );
+        expect_outage(&response, expected);
     }
-    let one = format!("/payments/{}", scene.subjects.payment);
-    let anonymous = || caller.request(Method::GET, &one);
-    expect_away(&bounded(anonymous().bearer_auth(GLOBEX)).await, 503);
+    let one = format!("/payments/{}", service.targets.payment);
+    let anonymous = || client.request(Method::GET, &one);
+    // This API key is not cached.
+    expect_outage(&bounded(anonymous().bearer_auth(GLOBEX)).await, 503);
     send(anonymous()).await.expect(401);
-    assert_eq!(scene.effects().await, before);
+    assert_eq!(service.effects().await, before);
 
     store.end(outage).await.unwrap();
     eventually("the service is ready", async || {
-        let ready = send(caller.request(Method::GET, "/readyz")).await;
+        let ready = send(client.request(Method::GET, "/readyz")).await;
         ready.status == 200
     })
     .await;
     for (Row { endpoint, .. }, call) in &calls {
-        let answer = call.answer_of_the_well().await;
-        assert_eq!(answer.status, call.after, "{endpoint}: {answer:?}");
+        let response = call.send_until_definite().await;
+        assert_eq!(
+            response.status, call.status_after,
+            "{endpoint}: {response:?}"
+        );
     }
-    scene.all_connections_serve().await;
-    // The one before, and one for the one key, however often it was asked for.
-    let charges = asked(&harness.psp, "POST", "/v1/charges").await;
+    service.all_connections_serve().await;
+    // The charge from before, and one for the one key, however often the request was sent.
+    let charges = request_bodies(&harness.psp, "POST", "/v1/charges").await;
     assert_eq!(charges.len(), 2, "{charges:?}");
-    let after = scene.effects().await;
+    let after = service.effects().await;
     assert_eq!(after.stored, [2, 2, 2, 0]);
     assert_eq!((after.parked, after.reports), (1, 1));
 }
 
 #[tokio::test]
-async fn a_service_that_never_had_a_store_fails_soon_is_alive_and_not_ready() {
+async fn service_without_a_store_is_alive_and_not_ready() {
     let harness = Harness::create().await;
-    captures(&harness.psp).await;
-    let (caller, _stop) = start_on(&harness, NO_DATABASE).await;
+    mount_captures(&harness.psp).await;
+    let (client, _stop) = start_on(&harness, NO_DATABASE).await;
     let calls = rows().into_iter();
     let calls = calls.map(|row| {
         (
             row.status_without_store,
-            Call::of(&caller, row.endpoint, Subjects::none()),
+            Call::new(&client, row.endpoint, TargetIds::none()),
         )
     });
-    join_all(calls.map(async |(away, call)| expect_away(&call.answer().await, away))).await;
-    assert!(asked(&harness.psp, "POST", "/v1/charges").await.is_empty());
+    join_all(calls.map(async |(expected, call)| expect_outage(&call.send().await, expected))).await;
+    assert!(
+        request_bodies(&harness.psp, "POST", "/v1/charges")
+            .await
+            .is_empty()
+    );
 }
 
 #[track_caller]
-fn expect_away(answer: &Answer, status: u16) {
-    answer.expect(status);
+fn expect_outage(response: &ApiResponse, status: u16) {
+    response.expect(status);
     if status == 503 {
-        answer.expect_problem(503, "temporarily_unavailable");
-        assert_eq!(answer.header("retry-after"), Some("1"));
+        response.expect_problem(503, "temporarily_unavailable");
+        assert_eq!(response.header("retry-after"), Some("1"));
     }
 }
 
-/// A whole service at the end of a wire, with something for every row to be about.
-struct Scene {
+/// The whole service with its store behind a fault proxy, and rows that the requests can name.
+struct ServiceBehindProxy {
     harness: Harness,
     store: StoreBehindProxy,
-    caller: Caller,
-    subjects: Subjects,
+    client: ApiClient,
+    targets: TargetIds,
     _stop: DropGuard,
 }
 
-/// What requests have left behind, here and at the provider.
+/// The effects of requests, in the store and at the provider.
 #[derive(Debug, PartialEq, Eq)]
 struct Effects {
     stored: [i64; 4],
@@ -169,15 +173,15 @@ struct Effects {
     calls: usize,
 }
 
-impl Scene {
-    async fn set() -> Self {
+impl ServiceBehindProxy {
+    async fn start() -> Self {
         let harness = Harness::create().await;
-        captures(&harness.psp).await;
-        books_hold(&harness, Vec::new()).await;
+        mount_captures(&harness.psp).await;
+        mount_ledger(&harness, Vec::new()).await;
         let store = StoreBehindProxy::start(harness.url.clone()).await.unwrap();
-        let (caller, stop) = start_on(&harness, &store.proxy.url).await;
-        let payment = caller.post("k-0", &charge()).await.expect(201).payment_id();
-        let subjects = Subjects {
+        let (client, stop) = start_on(&harness, &store.proxy.url).await;
+        let payment = client.post("k-0", &charge()).await.expect(201).payment_id();
+        let targets = TargetIds {
             payment,
             kept: park(&harness).await,
             discarded: park(&harness).await,
@@ -185,8 +189,8 @@ impl Scene {
         Self {
             harness,
             store,
-            caller,
-            subjects,
+            client,
+            targets,
             _stop: stop,
         }
     }
@@ -202,17 +206,17 @@ impl Scene {
         }
     }
 
-    /// All places of the pool have a connection that comes through: as many as there are places are
-    /// at the store at one time. If one were lost for good, there would never be so many.
+    /// Checks that every connection of the pool works. A table lock makes requests wait in the store
+    /// until as many sessions wait as the pool has places. A lost place would make that impossible.
     async fn all_connections_serve(&self) {
-        let path = format!("/payments/{}", self.subjects.payment);
-        let read = || join_all((0..2 * CONNECTIONS_MAX).map(|_| self.caller.get(&path)));
+        let path = format!("/payments/{}", self.targets.payment);
+        let read = || join_all((0..2 * CONNECTIONS_MAX).map(|_| self.client.get(&path)));
         let mut outside = self.harness.pool.acquire().await.unwrap();
         let mut held = outside.begin().await.unwrap();
         let lock = "lock table payments in access exclusive mode";
         sqlx::raw_sql(lock).execute(&mut *held).await.unwrap();
         let all_wait = Cell::new(false);
-        // Nobody waits for a lock for long, so others have to follow.
+        // A request waits for a lock only for a short time, so others have to follow.
         let press = async {
             while !all_wait.get() {
                 read().await;
@@ -229,25 +233,25 @@ impl Scene {
             held.rollback().await.unwrap();
         };
         tokio::join!(press, hold);
-        for answer in read().await {
-            answer.expect(200);
+        for response in read().await {
+            response.expect(200);
         }
     }
 }
 
-async fn start_on(harness: &Harness, database_url: &str) -> (Caller, DropGuard) {
-    // The reaper goes round all the time, so that it too is at the store when that goes away.
+async fn start_on(harness: &Harness, database_url: &str) -> (ApiClient, DropGuard) {
+    // The reaper runs all the time, so that it also uses the store when the outage begins.
     let mut config = config(harness, &["--reaper-interval-ms", "20"]);
     config.application.database.database_url = database_url.to_owned();
     config.application.database.database_connections_max = CONNECTIONS_MAX;
     let application = Application::build(config).await.unwrap();
-    let caller = Caller::of(application.port().unwrap());
+    let client = ApiClient::new(application.port().unwrap());
     let shutdown = CancellationToken::new();
     tokio::spawn(application.run_until(shutdown.clone()));
-    (caller, shutdown.drop_guard())
+    (client, shutdown.drop_guard())
 }
 
-/// Parks a message without a type, which is beyond any handler.
+/// Parks a message without a type, which no handler can process.
 async fn park(harness: &Harness) -> i64 {
     let park = "insert into parked_messages
                     (consumer_group, identity, header_names, header_values, kafka_partition,

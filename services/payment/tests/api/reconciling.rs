@@ -1,4 +1,4 @@
-//! The provider's books against the payment table, both ways.
+//! The reconciler compares the provider's books with our tables, both ways.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use wiremock::matchers::{method, path};
 use wiremock::{Mock, Request, ResponseTemplate};
 
 use crate::harness::{Harness, LONG};
-use crate::provider::{asked, captures, refunds};
+use crate::provider::{mount_captures, mount_refunds, request_bodies};
 use crate::rejections::reject;
 
 pub(crate) const ALL: Trigger = Trigger::Operator { all: true };
@@ -47,14 +47,14 @@ pub(crate) fn charge(id: Uuid, order: Uuid, key: String) -> Value {
     })
 }
 
-/// The books hold these charges, given out two to a page.
-pub(crate) async fn books_hold(harness: &Harness, mut charges: Vec<Value>) {
+/// The provider's ledger has these charges, two per page.
+pub(crate) async fn mount_ledger(harness: &Harness, mut charges: Vec<Value>) {
     charges.sort_by_key(|charge| charge["id"].as_str().unwrap().to_owned());
     let page = move |request: &Request| {
         let mut query = request.url.query_pairs();
         let after = query.find(|(name, _)| name == "after").unwrap().1;
-        let behind = |charge: &&Value| charge["id"].as_str().unwrap() > &*after;
-        let rest: Vec<&Value> = charges.iter().filter(behind).collect();
+        let is_after = |charge: &&Value| charge["id"].as_str().unwrap() > &*after;
+        let rest: Vec<&Value> = charges.iter().filter(is_after).collect();
         let next = (rest.len() > 2).then(|| rest[1]["id"].clone());
         let data = &rest[..rest.len().min(2)];
         ResponseTemplate::new(200).set_body_json(json!({ "data": data, "next": next }))
@@ -78,7 +78,7 @@ fn pair(kind: &str, action: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn books_that_agree_are_left_alone_over_all_pages() {
+async fn agreeing_books_change_nothing_over_all_pages() {
     let harness = Harness::create().await;
     let mut charges = Vec::new();
     for _ in 0..5 {
@@ -86,14 +86,14 @@ async fn books_that_agree_are_left_alone_over_all_pages() {
         charges.push(charge(id, order, format!("pay:{order}:1")));
         settle(&harness, order, &id.to_string()).await;
     }
-    books_hold(&harness, charges).await;
+    mount_ledger(&harness, charges).await;
     let report = sweep(&harness).await;
     assert_eq!((report.pages, report.charges, report.attempts), (3, 5, 5));
     assert_eq!((report.differing, report.settled), (0, 0));
     assert!(report.finished_at.is_some());
 }
 
-/// As if the attempt had been captured with this charge.
+/// Makes the attempt captured, with this charge.
 async fn settle(harness: &Harness, order: Uuid, charge_id: &str) {
     sqlx::query("update payments set status = 'captured', charge_id = $2 where order_id = $1")
         .bind(order)
@@ -104,10 +104,10 @@ async fn settle(harness: &Harness, order: Uuid, charge_id: &str) {
 }
 
 #[tokio::test]
-async fn an_attempt_that_does_not_know_of_its_charge_is_settled_once() {
+async fn charge_settles_its_open_attempt_once() {
     let harness = Harness::create().await;
     let (order, id) = (harness.open_new().await, Uuid::now_v7());
-    books_hold(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
+    mount_ledger(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
     let report = sweep(&harness).await;
     assert_eq!(report.settled, 1);
     assert_eq!(kinds(&report), [pair("outcome_unknown", "settled")]);
@@ -122,29 +122,29 @@ async fn an_attempt_that_does_not_know_of_its_charge_is_settled_once() {
 }
 
 #[tokio::test]
-async fn a_charger_that_answers_after_the_reconciler_changes_nothing() {
+async fn charger_answer_after_a_sweep_changes_nothing() {
     let harness = Harness::create().await;
-    captures(&harness.psp).await;
+    mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     let late = harness.stepper(LONG).call().await;
     let id = Uuid::now_v7();
-    books_hold(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
+    mount_ledger(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
     assert_eq!(sweep(&harness).await.settled, 1);
     assert_eq!(harness.record(&late).await.unwrap(), 0);
     assert_eq!(harness.events(order).await.len(), 1);
 }
 
 #[tokio::test]
-async fn a_refused_attempt_that_was_charged_after_all_is_settled_and_refunded() {
+async fn charged_attempt_of_a_rejected_order_is_refunded() {
     let harness = Harness::create().await;
-    refunds(&harness.psp).await;
+    mount_refunds(&harness.psp).await;
     let order = harness.open_new().await;
-    // Sent once, with nothing mounted to answer; then refused.
+    // Sent once without an answer, because nothing is mounted. Then fulfilment rejects the order.
     let unknown = harness.stepper(LONG).call().await;
     harness.record(&unknown).await.unwrap();
     reject(&harness, order, 1).await;
     let id = Uuid::now_v7();
-    books_hold(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
+    mount_ledger(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
     let report = sweep(&harness).await;
     assert_eq!((report.settled, report.refunds_opened), (1, 1));
     let answers = harness.stepper(LONG).call().await;
@@ -157,19 +157,19 @@ async fn a_refused_attempt_that_was_charged_after_all_is_settled_and_refunded() 
 }
 
 #[tokio::test]
-async fn charges_that_no_attempt_owns_go_back_once_each() {
+async fn orphan_charges_are_refunded_once_each() {
     let harness = Harness::create().await;
-    refunds(&harness.psp).await;
+    mount_refunds(&harness.psp).await;
     let ids = [(); 4].map(|()| Uuid::now_v7());
     let (captured, voided) = (harness.open_new().await, harness.open_new().await);
     settle(&harness, captured, &ids[0].to_string()).await;
     reject(&harness, voided, 1).await;
     let stranger = Uuid::new_v4();
-    books_hold(
+    mount_ledger(
         &harness,
         vec![
             charge(ids[0], captured, format!("pay:{captured}:1")),
-            // The provider forgot the key and charged again.
+            // The provider forgot the key and charged twice.
             charge(ids[1], captured, format!("pay:{captured}:1")),
             charge(ids[2], voided, format!("pay:{voided}:1")),
             charge(ids[3], stranger, format!("pay:{stranger}:1")),
@@ -182,21 +182,26 @@ async fn charges_that_no_attempt_owns_go_back_once_each() {
     assert_eq!(kinds(&report), vec![orphan; 3]);
     let answers = harness.stepper(LONG).call().await;
     assert_eq!(harness.record(&answers).await.unwrap(), 3);
-    assert_eq!(asked(&harness.psp, "POST", "/v1/refunds").await.len(), 3);
+    assert_eq!(
+        request_bodies(&harness.psp, "POST", "/v1/refunds")
+            .await
+            .len(),
+        3
+    );
 
     assert_eq!(sweep(&harness).await.refunds_opened, 0);
     assert_eq!(harness.payment(captured, 1).await.status, "captured");
     assert!(
         harness.events(captured).await.is_empty(),
-        "no order changes"
+        "the refund of an orphan changes no order"
     );
 }
 
 #[tokio::test]
-async fn a_charge_whose_attempt_may_still_come_is_waited_for_and_a_foreign_one_is_left_alone() {
+async fn recent_orphan_waits_and_foreign_charge_is_flagged() {
     let harness = Harness::create().await;
     let [ours, foreign] = [(); 2].map(|()| Uuid::new_v4());
-    books_hold(
+    mount_ledger(
         &harness,
         vec![
             charge(Uuid::now_v7(), ours, format!("pay:{ours}:1")),
@@ -218,7 +223,7 @@ async fn a_charge_whose_attempt_may_still_come_is_waited_for_and_a_foreign_one_i
 }
 
 #[tokio::test]
-async fn what_cannot_be_mended_is_flagged() {
+async fn other_differences_are_flagged() {
     let harness = Harness::create().await;
     let ids = [(); 3].map(|()| Uuid::now_v7());
     let orders = [
@@ -234,8 +239,8 @@ async fn what_cannot_be_mended_is_flagged() {
     let mut refunded = charge(ids[1], orders[1], format!("pay:{}:1", orders[1]));
     refunded["refunds"] =
         json!([{ "id": "re", "idempotency_key": "by-hand", "amount": 5_000, "created_at": "" }]);
-    // The third is missing.
-    books_hold(&harness, vec![amount, refunded]).await;
+    // The third charge is missing.
+    mount_ledger(&harness, vec![amount, refunded]).await;
     let report = sweep(&harness).await;
     let expected = [
         pair("amount_mismatch", "flagged"),
@@ -248,7 +253,7 @@ async fn what_cannot_be_mended_is_flagged() {
 }
 
 #[tokio::test]
-async fn a_refund_that_the_books_have_is_settled() {
+async fn refund_in_the_books_is_settled() {
     let harness = Harness::create().await;
     let (order, id) = (harness.open_new().await, Uuid::now_v7());
     settle(&harness, order, &id.to_string()).await;
@@ -256,7 +261,7 @@ async fn a_refund_that_the_books_have_is_settled() {
     let mut charge = charge(id, order, format!("pay:{order}:1"));
     let key = format!("refund:{order}:1");
     charge["refunds"] = json!([{ "id": "re_1", "idempotency_key": key, "amount": 5_000 }]);
-    books_hold(&harness, vec![charge]).await;
+    mount_ledger(&harness, vec![charge]).await;
     let report = sweep(&harness).await;
     assert_eq!(report.refunds_settled, 1);
     let events = harness.events(order).await;
@@ -266,13 +271,13 @@ async fn a_refund_that_the_books_have_is_settled() {
 }
 
 #[tokio::test]
-async fn what_is_young_is_left_to_those_who_are_at_it() {
+async fn recent_charges_are_skipped() {
     let harness = Harness::create().await;
     let (order, id) = (harness.open_new().await, Uuid::now_v7());
     let stranger = Uuid::new_v4();
     let orphan = charge(Uuid::now_v7(), stranger, "by-hand".to_owned());
     let recent = charge(id, order, format!("pay:{order}:1"));
-    books_hold(&harness, vec![recent, orphan]).await;
+    mount_ledger(&harness, vec![recent, orphan]).await;
     let patient = reconciler(&harness, Duration::from_secs(60));
     let report = patient.sweep(ALL).await.unwrap();
     assert_eq!((report.recent, report.settled), (2, 0));
@@ -281,14 +286,14 @@ async fn what_is_young_is_left_to_those_who_are_at_it() {
 }
 
 #[tokio::test]
-async fn a_sweep_that_broke_off_is_done_again_by_the_next() {
+async fn interrupted_sweep_is_repeated_by_the_next() {
     let harness = Harness::create().await;
     let mut charges = Vec::new();
     for _ in 0..3 {
         let order = harness.open_new().await;
         charges.push(charge(Uuid::now_v7(), order, format!("pay:{order}:1")));
     }
-    // The first page is read, the second is not.
+    // Reading the first page works, reading the second fails.
     let page = json!({ "data": [charges[0]], "next": charges[0]["id"] });
     let ledger = || Mock::given(method("GET")).and(path("/v1/ledger"));
     let first = ResponseTemplate::new(200).set_body_json(page);
@@ -299,9 +304,13 @@ async fn a_sweep_that_broke_off_is_done_again_by_the_next() {
     let broken = reconciler(&harness, Duration::ZERO).sweep(ALL).await;
     assert!(matches!(broken, Err(Error::Failed(_))), "{broken:?}");
     let captured = "select count(*) from payments where status = 'captured'";
-    assert_eq!(harness.count(captured).await, 1, "the page that was read");
+    assert_eq!(
+        harness.count(captured).await,
+        1,
+        "only the first page is applied"
+    );
 
-    books_hold(&harness, charges).await;
+    mount_ledger(&harness, charges).await;
     let report = sweep(&harness).await;
     assert_eq!(report.settled, 2);
     assert_eq!(harness.count(captured).await, 3);
@@ -311,7 +320,7 @@ async fn a_sweep_that_broke_off_is_done_again_by_the_next() {
 }
 
 #[tokio::test]
-async fn two_sweeps_at_once_are_one() {
+async fn only_one_of_two_concurrent_sweeps_runs() {
     let harness = Harness::create().await;
     let slow = ResponseTemplate::new(200)
         .set_body_json(json!({ "data": [], "next": null }))

@@ -1,10 +1,12 @@
+//! How answers are recorded: in batches, one by one after an error, one live attempt per order.
+
 use crate::harness::{Harness, LONG};
-use crate::provider::captures;
+use crate::provider::mount_captures;
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_recorded_takes_no_other_along() {
+async fn bad_answer_does_not_block_the_others() {
     let harness = Harness::create().await;
-    captures(&harness.psp).await;
+    mount_captures(&harness.psp).await;
     let broken = harness.open_new().await;
     // Its event cannot be written.
     harness.execute("update payments set lines = '7'").await;
@@ -18,7 +20,7 @@ async fn an_answer_that_cannot_be_recorded_takes_no_other_along() {
     harness.record(&answers).await.unwrap_err();
     drop(answers);
 
-    // The recorder itself finds the same batch in its channel.
+    // The running recorder gets the same batch from its channel.
     harness.pass_time().await;
     assert_eq!(stepper.lease().await, 4);
     stepper.all_answered(4).await;
@@ -36,9 +38,9 @@ async fn an_answer_that_cannot_be_recorded_takes_no_other_along() {
 }
 
 #[tokio::test]
-async fn a_second_attempt_beside_one_that_may_take_money_is_refused_by_the_table() {
+async fn table_rejects_a_second_live_attempt() {
     let harness = Harness::create().await;
-    captures(&harness.psp).await;
+    mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     for status in ["pending", "captured"] {
         assert_eq!(harness.payment(order, 1).await.status, status);
@@ -50,9 +52,9 @@ async fn a_second_attempt_beside_one_that_may_take_money_is_refused_by_the_table
 }
 
 #[tokio::test]
-async fn a_batch_of_answers_is_recorded_in_one_commit() {
+async fn batch_of_answers_is_recorded_in_one_commit() {
     let harness = Harness::create().await;
-    captures(&harness.psp).await;
+    mount_captures(&harness.psp).await;
     for _ in 0..50 {
         harness.open_new().await;
     }

@@ -1,4 +1,4 @@
-//! Refunds have all that charges have: their key, their lease, their unknown outcomes.
+//! Refunds work like charges: they have a key, a lease and unknown outcomes.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -6,7 +6,9 @@ use wiremock::matchers::{method, path, query_param};
 use wiremock::{Mock, Request, ResponseTemplate};
 
 use crate::harness::{Harness, LONG};
-use crate::provider::{asked, captures, first_refunds_say, refunds};
+use crate::provider::{
+    mount_captures, mount_first_refund_responses, mount_refunds, request_bodies,
+};
 use crate::rejections::reject;
 
 #[derive(Debug, PartialEq, sqlx::FromRow)]
@@ -25,9 +27,9 @@ async fn refund(harness: &Harness) -> Refund {
         .unwrap()
 }
 
-/// An order that was captured and then refused.
-async fn refused(harness: &Harness) -> Uuid {
-    captures(&harness.psp).await;
+/// An order whose payment was captured and that fulfilment then rejected.
+async fn captured_then_rejected(harness: &Harness) -> Uuid {
+    mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     step(harness).await;
     reject(harness, order, 1).await;
@@ -41,13 +43,13 @@ async fn step(harness: &Harness) -> usize {
 }
 
 #[tokio::test]
-async fn a_refund_without_an_answer_is_asked_for_again_under_the_same_key() {
+async fn refund_without_an_answer_is_retried_with_the_same_key() {
     let harness = Harness::create().await;
     for status in [500, 409, 429, 404, 422] {
-        first_refunds_say(&harness.psp, 1, ResponseTemplate::new(status)).await;
+        mount_first_refund_responses(&harness.psp, 1, ResponseTemplate::new(status)).await;
     }
-    refunds(&harness.psp).await;
-    let order = refused(&harness).await;
+    mount_refunds(&harness.psp).await;
+    let order = captured_then_rejected(&harness).await;
     for (tries, status) in (1..).zip([500, 409, 429, 404, 422]) {
         assert_eq!(step(&harness).await, 0);
         let refund = refund(&harness).await;
@@ -71,10 +73,10 @@ async fn a_refund_without_an_answer_is_asked_for_again_under_the_same_key() {
 }
 
 #[tokio::test]
-async fn a_zombie_s_refund_is_refused_by_its_lease() {
+async fn stale_refund_answer_is_discarded() {
     let harness = Harness::create().await;
-    refunds(&harness.psp).await;
-    let order = refused(&harness).await;
+    mount_refunds(&harness.psp).await;
+    let order = captured_then_rejected(&harness).await;
     let zombie = harness.stepper(LONG).call().await;
     harness.pass_time().await;
     let successor = harness.stepper(LONG).call().await;
@@ -87,9 +89,9 @@ async fn a_zombie_s_refund_is_refused_by_its_lease() {
 }
 
 #[tokio::test]
-async fn past_the_provider_s_window_a_refund_is_looked_up_and_not_sent() {
+async fn refund_is_looked_up_after_the_key_window() {
     let harness = Harness::create().await;
-    let order = refused(&harness).await;
+    let order = captured_then_rejected(&harness).await;
     assert_eq!(step(&harness).await, 0, "nothing is mounted");
     harness
         .execute("update refunds set first_called_at = now() - interval '1 day'")
@@ -110,14 +112,19 @@ async fn past_the_provider_s_window_a_refund_is_looked_up_and_not_sent() {
         refund(&harness).await.refund_id.as_deref(),
         Some("re_found")
     );
-    assert_eq!(asked(&harness.psp, "POST", "/v1/refunds").await.len(), 1);
+    assert_eq!(
+        request_bodies(&harness.psp, "POST", "/v1/refunds")
+            .await
+            .len(),
+        1
+    );
 }
 
 #[tokio::test]
-async fn a_refund_and_its_event_are_one_commit() {
+async fn refund_and_its_event_are_one_commit() {
     let harness = Harness::create().await;
-    refunds(&harness.psp).await;
-    let order = refused(&harness).await;
+    mount_refunds(&harness.psp).await;
+    let order = captured_then_rejected(&harness).await;
     harness.execute("alter table outbox rename to broken").await;
     harness.pass_time().await;
     let answers = harness.stepper(LONG).call().await;

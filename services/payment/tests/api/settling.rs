@@ -1,13 +1,15 @@
+//! Definite answers settle an attempt, in one commit with its event.
+
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::harness::{Harness, LONG};
-use crate::provider::{answers, calls, captures, declined, expected_call};
+use crate::provider::{calls, declined, expected_call, mount_captures, mount_charge_response};
 
 #[tokio::test]
-async fn a_capture_is_recorded_with_its_event_in_one_commit() {
+async fn capture_and_its_event_are_one_commit() {
     let harness = Harness::create().await;
-    captures(&harness.psp).await;
+    mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     let answers = harness.stepper(LONG).call().await;
     assert_eq!(harness.record(&answers).await.unwrap(), 1);
@@ -27,9 +29,9 @@ async fn a_capture_is_recorded_with_its_event_in_one_commit() {
 }
 
 #[tokio::test]
-async fn a_decline_is_recorded_with_its_event_and_never_tried_again() {
+async fn decline_is_recorded_with_its_event_and_not_retried() {
     let harness = Harness::create().await;
-    answers(&harness.psp, declined("insufficient_funds")).await;
+    mount_charge_response(&harness.psp, declined("insufficient_funds")).await;
     let order = harness.open_new().await;
     let mut stepper = harness.stepper(LONG);
     let answers = stepper.call().await;
@@ -47,19 +49,19 @@ async fn a_decline_is_recorded_with_its_event_and_never_tried_again() {
 }
 
 #[tokio::test]
-async fn another_attempt_has_a_key_of_its_own() {
+async fn each_attempt_has_its_own_key() {
     let harness = Harness::create().await;
     let order = Uuid::new_v4();
-    captures(&harness.psp).await;
+    mount_captures(&harness.psp).await;
     harness.open(order, 2).await;
     harness.stepper(LONG).call().await;
     assert_eq!(calls(&harness.psp).await, [expected_call(order, 2)]);
 }
 
 #[tokio::test]
-async fn an_attempt_that_is_opened_again_stays_as_it_is() {
+async fn attempt_opened_again_stays_unchanged() {
     let harness = Harness::create().await;
-    captures(&harness.psp).await;
+    mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     let answers = harness.stepper(LONG).call().await;
     harness.record(&answers).await.unwrap();
@@ -69,9 +71,9 @@ async fn an_attempt_that_is_opened_again_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_result_whose_event_cannot_be_written_is_not_recorded_either_and_settles_later() {
+async fn result_is_not_recorded_without_its_event() {
     let harness = Harness::create().await;
-    captures(&harness.psp).await;
+    mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     let mut stepper = harness.stepper(LONG);
     harness.execute("alter table outbox rename to broken").await;
@@ -81,7 +83,7 @@ async fn a_result_whose_event_cannot_be_written_is_not_recorded_either_and_settl
     assert_eq!((&*payment.status, payment.tries), ("pending", 1));
 
     harness.execute("alter table broken rename to outbox").await;
-    assert_eq!(stepper.lease().await, 0, "the lease is still in force");
+    assert_eq!(stepper.lease().await, 0, "the lease is still valid");
     harness.pass_time().await;
     let answers = stepper.call().await;
     assert_eq!(harness.record(&answers).await.unwrap(), 1);

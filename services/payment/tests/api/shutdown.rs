@@ -1,25 +1,27 @@
+//! The shutdown finishes calls in flight and starts no others.
+
 use std::time::Duration;
 
 use crate::application::start;
 use crate::harness::{Harness, eventually};
-use crate::provider::{call_count, captures_slowly};
+use crate::provider::{call_count, mount_slow_captures};
 
 #[tokio::test]
-async fn a_service_that_is_told_to_stop_waits_for_the_calls_that_are_out_and_records_them() {
+async fn shutdown_waits_for_calls_in_flight_and_records_them() {
     let harness = Harness::create().await;
-    captures_slowly(&harness.psp, Duration::from_secs(1)).await;
+    mount_slow_captures(&harness.psp, Duration::from_secs(1)).await;
     let mut orders = Vec::new();
     for _ in 0..5 {
         orders.push(harness.open_new().await);
     }
     let running = start(&harness, &[]).await;
-    eventually("the calls are out", async || {
+    eventually("the calls are in flight", async || {
         call_count(&harness.psp).await == 5
     })
     .await;
     running.shutdown.cancel();
     let ended = tokio::time::timeout(Duration::from_secs(8), running.task).await;
-    ended.expect("it does not stop").unwrap().unwrap();
+    ended.expect("the service does not stop").unwrap().unwrap();
     for order in orders {
         assert_eq!(harness.payment(order, 1).await.status, "captured");
         assert_eq!(harness.events(order).await.len(), 1);
@@ -28,14 +30,14 @@ async fn a_service_that_is_told_to_stop_waits_for_the_calls_that_are_out_and_rec
 }
 
 #[tokio::test]
-async fn a_service_that_is_told_to_stop_leases_nothing_more() {
+async fn shutdown_leases_nothing_more() {
     let harness = Harness::create().await;
-    captures_slowly(&harness.psp, Duration::from_millis(500)).await;
+    mount_slow_captures(&harness.psp, Duration::from_millis(500)).await;
     for _ in 0..6 {
         harness.open_new().await;
     }
     let running = start(&harness, &["--psp-in-flight-max", "2"]).await;
-    eventually("two calls are out", async || {
+    eventually("two calls are in flight", async || {
         call_count(&harness.psp).await == 2
     })
     .await;

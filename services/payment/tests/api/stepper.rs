@@ -1,4 +1,4 @@
-//! Chargers that are stepped by hand.
+//! Chargers that a test steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const PSP_TIMEOUT: Duration = Duration::from_millis(1_500);
 pub(crate) const RESEND_MAX: Duration = Duration::from_secs(3_600);
 const IN_FLIGHT_MAX: usize = 64;
 
-/// One charger for each queue, as in the service, and their answers.
+/// One charger for each queue, as in the service, and the channel of their answers.
 pub(crate) struct Stepper {
     chargers: [Worker<Charger>; 3],
     answers: mpsc::Receiver<Done<Answered>>,
@@ -54,7 +54,7 @@ impl Stepper {
         leased
     }
 
-    /// One step, and the answers to all that it leased.
+    /// Runs one step, and returns the answers about everything it leased.
     pub(crate) async fn call(&mut self) -> Vec<Done<Answered>> {
         let leased = self.lease().await;
         self.answers(leased).await
@@ -69,7 +69,7 @@ impl Stepper {
         answers
     }
 
-    /// Waits until so many answers lie in the channel.
+    /// Waits until the channel has this many answers.
     pub(crate) async fn all_answered(&self, count: usize) {
         eventually("all calls are answered", async || {
             self.answers.len() == count
@@ -77,7 +77,7 @@ impl Stepper {
         .await;
     }
 
-    /// The channel with the answers; no more will come.
+    /// The channel of the answers. The chargers stop, so no more answers follow.
     pub(crate) fn into_answers(self) -> mpsc::Receiver<Done<Answered>> {
         self.answers
     }

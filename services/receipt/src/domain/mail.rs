@@ -1,4 +1,4 @@
-//! The mail. The same row always makes the same bytes, so that a repeat can be recognised.
+//! The mail. The same row always gives the same bytes, so that servers can recognise a repeat.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;

@@ -9,7 +9,7 @@ pub enum SendOutcome {
     Accepted,
     /// Definite: this try delivered nothing. A retry may succeed.
     NotSent { reason: String },
-    /// Definite: this try delivered nothing, and the server will never accept this mail.
+    /// Definite: this try delivered nothing, and the server never accepts this mail.
     PermanentFailure { reason: String },
     /// The content was sent, but the server's response to it was lost.
     Ambiguous { reason: String },
@@ -31,7 +31,7 @@ pub enum Stage {
 pub enum DialogueFailure {
     /// The server responded with an error code.
     Response { code: u16, text: String },
-    /// No response: connection refused or lost, time-out, or a response that is not SMTP.
+    /// No response: no connection, a lost connection, a time-out, or a response that is not SMTP.
     NoResponse { reason: String },
 }
 

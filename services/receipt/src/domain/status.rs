@@ -40,7 +40,7 @@ pub struct State {
 /// Returns the state after a try. A mail that is not pending stays as it is.
 ///
 /// `state.tries_in_doubt` includes this try: the lease counts it before the first byte is sent, and
-/// only a response of the server takes it back. A sender that dies during its last allowed try
+/// only a definite outcome takes it back. A sender that dies during its last allowed try
 /// leaves the same state as an ambiguous outcome: unknown.
 pub fn next(state: State, outcome: &SendOutcome) -> State {
     let State {

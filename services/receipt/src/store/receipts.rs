@@ -80,7 +80,7 @@ pub struct Leased {
 }
 
 impl Leased {
-    /// The state of the mail while it is leased: only a pending mail can be.
+    /// The state of the mail while it is leased. Only a pending mail can be leased.
     pub fn state(&self) -> State {
         State {
             status: Status::Pending,

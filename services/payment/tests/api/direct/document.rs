@@ -1,4 +1,4 @@
-//! What callers may read about the API.
+//! The documents about the API that clients can read.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,23 @@ use serde_json::json;
 use utoipa::openapi::OpenApi;
 
 use super::NO_WAIT;
-use crate::front::{Front, charge};
+use crate::api_client::charge;
+use crate::api_server::ApiServer;
 use crate::harness::Harness;
 
 #[tokio::test]
-async fn the_policy_is_published_for_machines() {
+async fn policy_is_machine_readable() {
     let harness = Harness::create().await;
-    let front = Front::open(&harness, NO_WAIT).await;
-    let policy = front.caller.get("/idempotency-policy").await;
+    let server = ApiServer::start(&harness, NO_WAIT).await;
+    let policy = server.client.get("/idempotency-policy").await;
     let policy = policy.expect(200).json();
     assert_eq!(policy["window_seconds"], 3_600);
     assert_eq!(policy["routes"], json!(["POST /payments"]));
 }
 
 #[tokio::test]
-async fn every_route_for_callers_is_in_the_document_and_no_other() {
-    // A router does not tell its routes, so they are read off the table itself.
+async fn document_has_every_client_route_and_no_other() {
+    // A router does not list its routes, so the test reads them from the source of the table.
     let table = include_str!("../../../src/routes.rs");
     let in_table: BTreeSet<&str> = table
         .split(".route(")
@@ -30,8 +31,8 @@ async fn every_route_for_callers_is_in_the_document_and_no_other() {
         .filter(|path| !path.starts_with("/admin/"))
         .collect();
     let harness = Harness::create().await;
-    let front = Front::open(&harness, NO_WAIT).await;
-    let document = front.caller.get("/openapi.json").await.expect(200).json();
+    let server = ApiServer::start(&harness, NO_WAIT).await;
+    let document = server.client.get("/openapi.json").await.expect(200).json();
     let parsed: OpenApi = serde_json::from_value(document.clone()).unwrap();
     let in_document: BTreeSet<&str> = parsed.paths.paths.keys().map(String::as_str).collect();
     assert_eq!(in_document, in_table);
@@ -53,15 +54,15 @@ async fn every_route_for_callers_is_in_the_document_and_no_other() {
 }
 
 #[tokio::test]
-async fn the_examples_of_the_document_make_a_payment_that_is_taken() {
+async fn examples_of_the_document_are_a_valid_payment() {
     let harness = Harness::create().await;
-    let front = Front::open(&harness, NO_WAIT).await;
-    let document = front.caller.get("/openapi.json").await.expect(200).json();
+    let server = ApiServer::start(&harness, NO_WAIT).await;
+    let document = server.client.get("/openapi.json").await.expect(200).json();
     let properties = &document["components"]["schemas"]["Request"]["properties"];
     let mut body = charge();
     for member in ["amount", "currency", "payment_method", "reference"] {
         body[member] = properties[member]["example"].clone();
         assert!(!body[member].is_null(), "{member}");
     }
-    front.caller.post("k-1", &body).await.expect(202);
+    server.client.post("k-1", &body).await.expect(202);
 }

@@ -1,21 +1,22 @@
-//! What is not a request for a charge, and who may ask.
+//! Invalid requests, authentication, and reading payments.
 
 use reqwest::Method;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::{NO_WAIT, charge_what_is_due, stored};
-use crate::front::{ACME, Front, charge, charge_with, send};
+use crate::api_client::{ACME, charge, charge_with, send};
+use crate::api_server::ApiServer;
 use crate::harness::Harness;
-use crate::provider::first_answers;
+use crate::provider::mount_first_charge_responses;
 
 #[tokio::test]
-async fn a_key_that_is_missing_or_malformed_is_refused() {
+async fn missing_or_malformed_key_is_an_error() {
     let harness = Harness::create().await;
-    let front = Front::open(&harness, NO_WAIT).await;
+    let server = ApiServer::start(&harness, NO_WAIT).await;
     let request = || {
-        front
-            .caller
+        server
+            .client
             .request(Method::POST, "/payments")
             .bearer_auth(ACME)
     };
@@ -23,16 +24,16 @@ async fn a_key_that_is_missing_or_malformed_is_refused() {
     without.expect_problem(400, "malformed_idempotency_key");
     let long = "k".repeat(256);
     for key in ["two words", "", "\"open", &*long] {
-        let answer = front.caller.post(key, &charge()).await;
-        answer.expect_problem(400, "malformed_idempotency_key");
+        let response = server.client.post(key, &charge()).await;
+        response.expect_problem(400, "malformed_idempotency_key");
     }
     assert_eq!(stored(&harness).await, [0; 4]);
 }
 
 #[tokio::test]
-async fn what_is_not_a_payment_is_refused_and_leaves_the_key_free() {
+async fn invalid_payment_is_an_error_and_leaves_the_key_free() {
     let harness = Harness::create().await;
-    let front = Front::open(&harness, NO_WAIT).await;
+    let server = ApiServer::start(&harness, NO_WAIT).await;
     for body in [
         json!({}),
         json!([]),
@@ -44,11 +45,11 @@ async fn what_is_not_a_payment_is_refused_and_leaves_the_key_free() {
         charge_with("reference", ""),
         charge_with("extra", 1),
     ] {
-        let answer = front.caller.post("k-1", &body).await;
-        answer.expect_problem(422, "invalid_payment");
+        let response = server.client.post("k-1", &body).await;
+        response.expect_problem(422, "invalid_payment");
     }
     let request = || {
-        let post = front.caller.request(Method::POST, "/payments");
+        let post = server.client.request(Method::POST, "/payments");
         post.bearer_auth(ACME).header("idempotency-key", "k-1")
     };
     let json = |text: &str| {
@@ -61,41 +62,41 @@ async fn what_is_not_a_payment_is_refused_and_leaves_the_key_free() {
     let huge = json(&format!("{{\"reference\":\"{}\"}}", "r".repeat(70_000))).await;
     huge.expect_problem(413, "body_too_large");
     assert_eq!(stored(&harness).await, [0; 4]);
-    front.caller.post("k-1", &charge()).await.expect(202);
+    server.client.post("k-1", &charge()).await.expect(202);
 }
 
 #[tokio::test]
-async fn without_a_valid_api_key_nothing_is_shown_and_nothing_is_stored() {
+async fn nothing_is_shown_or_stored_without_a_valid_api_key() {
     let harness = Harness::create().await;
-    let front = Front::open(&harness, NO_WAIT).await;
+    let server = ApiServer::start(&harness, NO_WAIT).await;
     let one = format!("/payments/{}", Uuid::new_v4());
-    for authorization in ["", "Bearer", "Bearer demo-key-nobody", "Basic azox"] {
+    for authorization in ["", "Bearer", "Bearer demo-key-unknown", "Basic azox"] {
         for (method, path) in [(Method::POST, "/payments"), (Method::GET, &*one)] {
-            let request = front.caller.request(method, path);
+            let request = server.client.request(method, path);
             let request = request.header("authorization", authorization);
-            let answer = send(request.header("idempotency-key", "k-1").json(&charge())).await;
-            answer.expect_problem(401, "unauthenticated");
-            assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+            let response = send(request.header("idempotency-key", "k-1").json(&charge())).await;
+            response.expect_problem(401, "unauthenticated");
+            assert_eq!(response.header("www-authenticate"), Some("Bearer"));
         }
     }
     assert_eq!(stored(&harness).await, [0; 4]);
 }
 
 #[tokio::test]
-async fn a_payment_shows_how_far_it_is() {
+async fn payment_shows_its_progress() {
     let harness = Harness::create().await;
-    first_answers(&harness.psp, 1, wiremock::ResponseTemplate::new(503)).await;
-    crate::provider::captures(&harness.psp).await;
-    let front = Front::open(&harness, NO_WAIT).await;
-    let id = front.caller.post("k-1", &charge()).await.payment_id();
-    let pending = front.caller.payment(id).await;
+    mount_first_charge_responses(&harness.psp, 1, wiremock::ResponseTemplate::new(503)).await;
+    crate::provider::mount_captures(&harness.psp).await;
+    let server = ApiServer::start(&harness, NO_WAIT).await;
+    let id = server.client.post("k-1", &charge()).await.payment_id();
+    let pending = server.client.payment(id).await;
     assert_eq!(
         (&pending["status"], &pending["tries"]),
         (&json!("pending"), &json!(0))
     );
 
     assert_eq!(charge_what_is_due(&harness).await, 0);
-    let unknown = front.caller.payment(id).await;
+    let unknown = server.client.payment(id).await;
     assert_eq!(unknown["status"], "unknown");
     assert_eq!(
         (&unknown["reason"], &unknown["tries"]),
@@ -105,19 +106,19 @@ async fn a_payment_shows_how_far_it_is() {
 
     harness.pass_time().await;
     assert_eq!(charge_what_is_due(&harness).await, 1);
-    let captured = front.caller.payment(id).await;
+    let captured = server.client.payment(id).await;
     assert_eq!(captured["status"], "captured");
     assert_eq!(captured["charge_id"], format!("ch_{id}"));
     assert_eq!(captured["next_try_at"], json!(null));
 }
 
 #[tokio::test]
-async fn only_payments_that_were_asked_for_directly_are_shown() {
+async fn only_direct_payments_are_shown() {
     let harness = Harness::create().await;
-    let front = Front::open(&harness, NO_WAIT).await;
+    let server = ApiServer::start(&harness, NO_WAIT).await;
     let of_an_order = format!("/payments/{}", harness.open_new().await);
     for path in [&*of_an_order, "/payments/7"] {
-        let answer = front.caller.get(path).await;
-        answer.expect_problem(404, "payment_not_found");
+        let response = server.client.get(path).await;
+        response.expect_problem(404, "payment_not_found");
     }
 }

@@ -7,20 +7,21 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{ANSWER_MAX, POLL, RECOVERY_MAX};
-use crate::front::{ACME, Answer, Caller, KEY, charge, send};
+use super::{POLL, RECOVERY_MAX, RESPONSE_MAX};
+use crate::api_client::{ACME, ApiClient, KEY, charge, send};
+use crate::response::ApiResponse;
 
-/// What the requests are about.
+/// The ids that the requests name.
 #[derive(Clone, Copy)]
-pub(super) struct Subjects {
+pub(super) struct TargetIds {
     pub(super) payment: Uuid,
-    /// A parked message that is looked at and redriven.
+    /// A parked message to read and redrive.
     pub(super) kept: i64,
-    /// One that is discarded.
+    /// A parked message to discard.
     pub(super) discarded: i64,
 }
 
-impl Subjects {
+impl TargetIds {
     pub(super) fn none() -> Self {
         Self {
             payment: Uuid::nil(),
@@ -30,29 +31,29 @@ impl Subjects {
     }
 }
 
-/// A request that can be sent again, and how it is answered by a service that is well.
+/// A repeatable request, and the response that a healthy service gives to it.
 pub(super) struct Call {
     request: RequestBuilder,
-    pub(super) after: u16,
-    /// What it may be answered before.
+    pub(super) status_after: u16,
+    /// Statuses that may come before that one while the service recovers.
     not_yet: &'static [u16],
 }
 
 impl Call {
-    pub(super) fn of(caller: &Caller, endpoint: &str, subjects: Subjects) -> Self {
+    pub(super) fn new(client: &ApiClient, endpoint: &str, targets: TargetIds) -> Self {
         let (method, path) = endpoint.split_once(' ').unwrap();
         let method: Method = method.parse().unwrap();
         let parked = match endpoint {
-            "DELETE /admin/parked/{id}" => subjects.discarded,
-            _ => subjects.kept,
+            "DELETE /admin/parked/{id}" => targets.discarded,
+            _ => targets.kept,
         };
         let id = match path.starts_with("/admin/parked/") {
             true => parked.to_string(),
-            false => subjects.payment.to_string(),
+            false => targets.payment.to_string(),
         };
         let path = path.replace("{id}", &id).replace("{order_id}", &id);
-        let request = caller.request(method, &path).bearer_auth(ACME);
-        let (request, after, not_yet): (_, _, &[u16]) = match endpoint {
+        let request = client.request(method, &path).bearer_auth(ACME);
+        let (request, status_after, not_yet): (_, _, &[u16]) = match endpoint {
             // The chargers may need a moment longer than the request waits for them.
             "POST /payments" => {
                 let request = request.header(KEY, "k-1").json(&charge());
@@ -62,36 +63,36 @@ impl Call {
                 let request = request.json(&json!({"since": Utc::now()}));
                 (request, 200, &[503])
             }
-            // A new row that needs more than this is not answered 200 afterwards, and so not missed.
+            // A new row that needs another request fails here, because it does not get 200.
             _ => (request, 200, &[503]),
         };
         Self {
             request,
-            after,
+            status_after,
             not_yet,
         }
     }
 
-    pub(super) async fn answer(&self) -> Answer {
+    pub(super) async fn send(&self) -> ApiResponse {
         bounded(self.request.try_clone().unwrap()).await
     }
 
-    /// The answer once there is one that is not to be asked for again.
-    pub(super) async fn answer_of_the_well(&self) -> Answer {
+    /// Repeats the request until the response is definite.
+    pub(super) async fn send_until_definite(&self) -> ApiResponse {
         let started = Instant::now();
         loop {
-            let answer = self.answer().await;
-            if !self.not_yet.contains(&answer.status) {
-                return answer;
+            let response = self.send().await;
+            if !self.not_yet.contains(&response.status) {
+                return response;
             }
-            assert!(started.elapsed() < RECOVERY_MAX, "still {answer:?}");
+            assert!(started.elapsed() < RECOVERY_MAX, "still {response:?}");
             tokio::time::sleep(POLL).await;
         }
     }
 }
 
-pub(super) async fn bounded(request: RequestBuilder) -> Answer {
-    let what = format!("{request:?}");
-    let answer = tokio::time::timeout(ANSWER_MAX, send(request)).await;
-    answer.unwrap_or_else(|_| panic!("no answer in time: {what}"))
+pub(super) async fn bounded(request: RequestBuilder) -> ApiResponse {
+    let sent = format!("{request:?}");
+    let response = tokio::time::timeout(RESPONSE_MAX, send(request)).await;
+    response.unwrap_or_else(|_| panic!("no response in time: {sent}"))
 }
