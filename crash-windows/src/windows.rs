@@ -221,7 +221,10 @@ pub const WINDOWS: &[Window] = &[
         points: Points::None("the signal comes from outside"),
         code: &["shared/service-kit/src/workers.rs#DRAIN_TIMEOUT"],
         sql: &[],
-        tests: &["tests/end_to_end/redelivery.rs#resetting_consumer_groups_changes_nothing"],
+        tests: &[
+            "services/payment/tests/api/shutdown.rs#shutdown_waits_for_calls_in_flight_and_records_them",
+            "tests/end_to_end/redelivery.rs#resetting_consumer_groups_changes_nothing",
+        ],
     },
     Window {
         number: 17,
