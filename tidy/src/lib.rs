@@ -1,4 +1,4 @@
-//! Tests that hold the repository to what it says of itself. There is no library here: run
+//! Tests that hold the repository to what it says about itself. There is no library here: run
 //! `cargo test -p tidy`, which needs neither Postgres nor Kafka.
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::domain::{
 };
 use crate::store::shipments::{self, NewDecision};
 use crate::store::stock;
-use order_message::OrderMessage;
+use order_message::{OrderMessage, WANTED};
 
 pub struct ShipPaid {
     pub wake: outbox::Wake,
@@ -24,10 +24,7 @@ pub struct ShipPaid {
 
 impl Handler for ShipPaid {
     fn wants(&self, event_type: EventType) -> bool {
-        matches!(
-            event_type,
-            EventType::PaymentCaptured | EventType::OrderCancelRequested
-        )
+        WANTED.contains(&event_type)
     }
 
     async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<()> {

@@ -8,4 +8,4 @@ pub mod status;
 pub use allocation::allocate;
 pub use decision::{Decision, RejectionReason};
 pub use reaction::{OrderEvent, PriorDecision, Reaction, react};
-pub use status::{Status, UnknownStatus, next};
+pub use status::{Status, next};

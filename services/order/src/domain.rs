@@ -8,4 +8,4 @@ pub mod status;
 pub use cancellation::{Cancellation, cancel};
 pub use draft::{Draft, InvalidDraft};
 pub use payment::{NotPayable, PaymentRequest, pay_again};
-pub use status::{FIRST_VERSION, Status, UnknownStatus, next};
+pub use status::{FIRST_VERSION, Status, next};

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use service_kit::{RequestError, crash, database};
+use service_kit::{crash, database};
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection as _, PgPool, Postgres};
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -30,12 +30,6 @@ pub struct Intake {
 /// The queue is full, or the store is unreachable. The writer has logged the cause.
 #[derive(Debug)]
 pub struct Unavailable;
-
-impl From<Unavailable> for RequestError {
-    fn from(_: Unavailable) -> Self {
-        Self::Unavailable
-    }
-}
 
 struct Job {
     order: Arc<NewOrder>,
@@ -173,16 +167,14 @@ fn split_distinct(jobs: &mut Vec<Job>) -> Vec<Job> {
     batch
 }
 
-/// Whether storing the orders of a failed batch one by one may help. Only if the database rejected
-/// the batch: a deadlock, or one order that it cannot store. If the store is unreachable or slow,
-/// every single order would wait for it in turn.
+/// Whether storing the orders of a failed batch one by one may help: after a deadlock, or if one order
+/// cannot be stored. If the store is unreachable or slow, every single order would wait for it in
+/// turn.
 fn may_succeed_alone(error: &database::Error) -> bool {
     let database::Error::Sql(error) = error else {
         return false;
     };
-    let Some(rejection) = error.as_database_error() else {
-        return false;
-    };
-    let is_rolled_back = rejection.code().is_some_and(|code| code.starts_with("40"));
+    let code = error.as_database_error().and_then(|error| error.code());
+    let is_rolled_back = code.is_some_and(|code| code.starts_with("40"));
     is_rolled_back || !database::is_transient(error)
 }

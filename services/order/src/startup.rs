@@ -2,55 +2,42 @@
 
 use anyhow::Context as _;
 use api_keys::Authenticator;
-use application::Builder;
+use application::{Application, Builder};
 use outbox::Wake;
 use service_kit::migration;
 use sqlx::Connection as _;
-use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Migration};
 use crate::consumer::FollowOrders;
 use crate::intake::{self, Intake};
 use crate::routes::{self, Services};
 
-pub struct Application(application::Application);
-
-impl Application {
-    pub async fn build(config: Config) -> anyhow::Result<Self> {
-        let intake = intake::Settings {
-            queue_max: config.intake_queue_max,
-            batch_max: config.intake_batch_max,
-            writers: config.intake_writers,
-            window_seconds: config.key_window_seconds,
-        };
-        let builder = Builder::new("order", config.application)?;
-        let (pool, wake) = (builder.pool().clone(), Wake::default());
-        let (intake, writers) = Intake::new(&intake, &pool, &wake);
-        let services = Services {
-            pool: pool.clone(),
-            authenticator: Authenticator::new(pool.clone()),
-            intake,
-            wake: wake.clone(),
-            key_window_seconds: config.key_window_seconds,
-        };
-        let mut builder = builder
-            .outbox(wake)?
-            .consumer(FollowOrders)?
-            .sweep("expired idempotency keys", idempotency::sweep(&pool))
-            .routes(routes::table(services));
-        for writer in writers {
-            builder = builder.worker("intake writer", |_| writer.run());
-        }
-        Ok(Self(builder.build().await?))
+pub async fn build(config: Config) -> anyhow::Result<Application> {
+    let intake = intake::Settings {
+        queue_max: config.intake_queue_max,
+        batch_max: config.intake_batch_max,
+        writers: config.intake_writers,
+        window_seconds: config.key_window_seconds,
+    };
+    let builder = Builder::new("order", config.application)?;
+    let (pool, wake) = (builder.pool().clone(), Wake::default());
+    let (intake, writers) = Intake::new(&intake, &pool, &wake);
+    let services = Services {
+        pool: pool.clone(),
+        authenticator: Authenticator::new(pool.clone()),
+        intake,
+        wake: wake.clone(),
+        key_window_seconds: config.key_window_seconds,
+    };
+    let mut builder = builder
+        .outbox(wake)?
+        .consumer(FollowOrders)?
+        .sweep("expired idempotency keys", idempotency::sweep(&pool))
+        .routes(routes::table(services));
+    for writer in writers {
+        builder = builder.worker("intake writer", |_| writer.run());
     }
-
-    pub fn port(&self) -> anyhow::Result<u16> {
-        self.0.port()
-    }
-
-    pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        self.0.run_until(shutdown).await
-    }
+    builder.build().await
 }
 
 pub async fn migrate(migration: Migration) -> anyhow::Result<()> {

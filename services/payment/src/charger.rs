@@ -48,7 +48,7 @@ pub struct Answered {
 
 impl Work for Charger {
     type Row = Leased;
-    type Result = Answered;
+    type Output = Answered;
 
     async fn lease(&self, request: LeaseRequest) -> anyhow::Result<Vec<Leased>> {
         let mut connection = database::acquire(&self.pool).await.context("connecting")?;

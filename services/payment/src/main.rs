@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use payment::config::{Command, Program};
-use payment::startup::{Application, migrate};
+use payment::startup::{build, migrate};
 use service_kit::program;
 
 #[tokio::main]
@@ -14,7 +14,7 @@ async fn main() -> ExitCode {
         match command {
             Command::Serve(config) => {
                 let shutdown = program::shutdown_on_signal()?;
-                Application::build(*config).await?.run_until(shutdown).await
+                build(*config).await?.run_until(shutdown).await
             }
             Command::Migrate(migration) => migrate(migration).await,
             Command::Healthy(probe) => probe.ask().await,

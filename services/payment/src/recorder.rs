@@ -58,7 +58,7 @@ impl Recorder {
 }
 
 impl Record for Recorder {
-    type Result = Answered;
+    type Output = Answered;
 
     /// Records the answers in one transaction. Returns the number of attempts and refunds that it
     /// settled.

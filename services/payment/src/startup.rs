@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api_keys::Authenticator;
-use application::Builder;
+use application::{Application, Builder};
 use leases::{Done, Worker};
 use outbox::Wake;
 use service_kit::{Backoff, migration};
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::charger::{self, Answered, Charger, Queue};
 use crate::config::{Config, Migration};
-use crate::consumer::FollowOrders;
+use crate::consumer::RecordAttempts;
 use crate::direct::{self, DirectCharges};
 use crate::reconciler::Reconciler;
 use crate::recorder::Recorder;
@@ -24,46 +24,34 @@ use crate::routes::Services;
 use crate::waiting::Waiting;
 use crate::{gauge, psp, routes};
 
-pub struct Application(application::Application);
-
-impl Application {
-    pub async fn build(config: Config) -> anyhow::Result<Self> {
-        config.check()?;
-        let builder = Builder::new("payment", config.application.clone())?;
-        let pool = builder.pool().clone();
-        let shared = Shared::new(&config, pool.clone())?;
-        let (sender, answers) = mpsc::channel(config.psp_in_flight_max);
-        let recorder = shared.recorder(&config);
-        let reconciler = shared.reconciler(&config);
-        let mut builder = builder
-            .outbox(shared.wake.clone())?
-            .consumer(shared.follow_orders())?
-            .sweep("expired idempotency keys", idempotency::sweep(&pool))
-            .gauge("open payments", gauge::gauge(&pool))
-            .routes(routes::table(shared.services(&config, reconciler.clone())))
-            .worker("reconciler", |shutdown| reconciler.run(shutdown))
-            // The recorder ends after the chargers, which own the other end of the channel.
-            .worker("recorder", |_| recorder.run(answers));
-        for queue in Queue::ALL {
-            let charger = shared.charger(&config, queue, &sender);
-            builder = builder.worker("charger", |shutdown| charger.run(shutdown));
-        }
-        let closing = shared.closing;
-        builder = builder.worker("end of direct charge waits", |shutdown| async move {
-            shutdown.cancelled().await;
-            closing.cancel();
-            Ok(())
-        });
-        Ok(Self(builder.build().await?))
+pub async fn build(config: Config) -> anyhow::Result<Application> {
+    config.check()?;
+    let builder = Builder::new("payment", config.application.clone())?;
+    let pool = builder.pool().clone();
+    let shared = Shared::new(&config, pool.clone())?;
+    let (sender, answers) = mpsc::channel(config.psp_in_flight_max);
+    let recorder = shared.recorder(&config);
+    let reconciler = shared.reconciler(&config);
+    let mut builder = builder
+        .outbox(shared.wake.clone())?
+        .consumer(shared.record_attempts())?
+        .sweep("expired idempotency keys", idempotency::sweep(&pool))
+        .gauge("open payments", gauge::gauge(&pool))
+        .routes(routes::table(shared.services(&config, reconciler.clone())))
+        .worker("reconciler", |shutdown| reconciler.run(shutdown))
+        // The recorder ends after the chargers, which own the other end of the channel.
+        .worker("recorder", |_| recorder.run(answers));
+    for queue in Queue::ALL {
+        let charger = shared.charger(&config, queue, &sender);
+        builder = builder.worker("charger", |shutdown| charger.run(shutdown));
     }
-
-    pub fn port(&self) -> anyhow::Result<u16> {
-        self.0.port()
-    }
-
-    pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        self.0.run_until(shutdown).await
-    }
+    let closing = shared.closing;
+    builder = builder.worker("end of direct charge waits", |shutdown| async move {
+        shutdown.cancelled().await;
+        closing.cancel();
+        Ok(())
+    });
+    builder.build().await
 }
 
 pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
@@ -164,8 +152,8 @@ impl Shared {
         }
     }
 
-    fn follow_orders(&self) -> FollowOrders {
-        FollowOrders {
+    fn record_attempts(&self) -> RecordAttempts {
+        RecordAttempts {
             due: self.due.clone(),
             unknown_due: self.unknown_due.clone(),
             refund_due: self.refund_due.clone(),

@@ -46,7 +46,7 @@ impl Recorder {
 }
 
 impl Record for Recorder {
-    type Result = Tried;
+    type Output = Tried;
 
     /// Records the outcomes in one statement. Returns the number of outcomes that were in time.
     async fn record(&self, batch: &[Done<Tried>]) -> anyhow::Result<usize> {

@@ -39,7 +39,7 @@ pub struct Tried {
 
 impl Work for Sender {
     type Row = Leased;
-    type Result = Tried;
+    type Output = Tried;
 
     async fn lease(&self, request: LeaseRequest) -> anyhow::Result<Vec<Leased>> {
         let LeaseRequest {

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use application::Builder;
+use application::{Application, Builder};
 use leases::Worker;
 use service_kit::{Backoff, migration};
 use sqlx::Connection as _;
 use tokio::sync::{Notify, mpsc};
-use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Migration};
 use crate::consumer::LogReceipts;
@@ -17,53 +16,41 @@ use crate::recorder::Recorder;
 use crate::sender::Sender;
 use crate::{routes, smtp};
 
-pub struct Application(application::Application);
-
-impl Application {
-    pub async fn build(config: Config) -> anyhow::Result<Self> {
-        config.check()?;
-        let (from, recipients) = (config.from_mailbox()?, config.recipients()?);
-        let lease = config.lease();
-        let builder = Builder::new("receipt", config.application)?;
-        let pool = builder.pool().clone();
-        let due = Arc::new(Notify::new());
-        let connections_max = config.smtp.smtp_connections_max;
-        let (results, tried) = mpsc::channel(connections_max);
-        let sender = Sender {
-            pool: pool.clone(),
-            smtp: smtp::Client::new(&config.smtp, &from)?,
-            from,
-        };
-        let settings = leases::Settings {
-            lease,
-            poll: Duration::from_millis(config.sender_poll_ms),
-            in_flight_max: connections_max,
-            batch_max: connections_max,
-        };
-        let sender = Worker::new(sender, settings, due.clone(), results);
-        let recorder = Recorder {
-            pool: pool.clone(),
-            backoff: Backoff {
-                base: Duration::from_millis(config.retry_base_ms),
-                max: Duration::from_millis(config.retry_max_ms),
-            },
-        };
-        let builder = builder
-            .consumer(LogReceipts { recipients, due })?
-            .routes(routes::table(pool))
-            .worker("sender", |shutdown| sender.run(shutdown))
-            // The recorder ends after the sender, which owns the other end of the channel.
-            .worker("recorder", |_| recorder.run(tried));
-        Ok(Self(builder.build().await?))
-    }
-
-    pub fn port(&self) -> anyhow::Result<u16> {
-        self.0.port()
-    }
-
-    pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        self.0.run_until(shutdown).await
-    }
+pub async fn build(config: Config) -> anyhow::Result<Application> {
+    config.check()?;
+    let (from, recipients) = (config.from_mailbox()?, config.recipients()?);
+    let lease = config.lease();
+    let builder = Builder::new("receipt", config.application)?;
+    let pool = builder.pool().clone();
+    let due = Arc::new(Notify::new());
+    let connections_max = config.smtp.smtp_connections_max;
+    let (results, tried) = mpsc::channel(connections_max);
+    let sender = Sender {
+        pool: pool.clone(),
+        smtp: smtp::Client::new(&config.smtp, &from)?,
+        from,
+    };
+    let settings = leases::Settings {
+        lease,
+        poll: Duration::from_millis(config.sender_poll_ms),
+        in_flight_max: connections_max,
+        batch_max: connections_max,
+    };
+    let sender = Worker::new(sender, settings, due.clone(), results);
+    let recorder = Recorder {
+        pool: pool.clone(),
+        backoff: Backoff {
+            base: Duration::from_millis(config.retry_base_ms),
+            max: Duration::from_millis(config.retry_max_ms),
+        },
+    };
+    let builder = builder
+        .consumer(LogReceipts { recipients, due })?
+        .routes(routes::table(pool))
+        .worker("sender", |shutdown| sender.run(shutdown))
+        // The recorder ends after the sender, which owns the other end of the channel.
+        .worker("recorder", |_| recorder.run(tried));
+    builder.build().await
 }
 
 pub async fn migrate(migration: Migration) -> anyhow::Result<()> {

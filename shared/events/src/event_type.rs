@@ -7,11 +7,11 @@ use thiserror::Error;
 
 /// Defines the enum, [`EventType::ALL`] and the names from one list, so that they cannot differ.
 macro_rules! event_types {
-    ($($variant:ident = $name:literal,)+) => {
+    ($($(#[$meta:meta])* $variant:ident = $name:literal,)+) => {
         /// One variant for each payload struct of the same name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum EventType {
-            $(#[doc = concat!("`", $name, "`")] $variant,)+
+            $(#[doc = concat!("`", $name, "`: ")] $(#[$meta])* $variant,)+
         }
 
         impl EventType {
@@ -27,16 +27,26 @@ macro_rules! event_types {
     };
 }
 
-// Names are part of the contract and of every event id. Add new ones; never change or reuse one.
+// Each type with its publisher and its consumers. Names are part of the contract and of every event id. Add new ones; never change or reuse one.
 event_types! {
+    /// published by order, consumed by payment.
     OrderPlaced = "order.placed",
+    /// published by order, consumed by payment: the next attempt.
     OrderPaymentRequested = "order.payment_requested",
+    /// published by order, consumed by fulfilment only: a request, not a decision.
     OrderCancelRequested = "order.cancel_requested",
+    /// published by payment, consumed by fulfilment, order and receipt.
     PaymentCaptured = "payment.captured",
+    /// published by payment, consumed by order.
     PaymentDeclined = "payment.declined",
+    /// published by payment, consumed by order: the rejected attempt took no money and never will.
     PaymentVoided = "payment.voided",
+    /// published by payment, consumed by order.
     PaymentRefunded = "payment.refunded",
+    /// published by fulfilment, consumed by order.
     FulfilmentShipped = "fulfilment.shipped",
+    /// published by fulfilment, consumed by payment: the only event that makes it void an attempt or
+    /// refund a charge.
     FulfilmentRejected = "fulfilment.rejected",
 }
 

@@ -17,17 +17,17 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// What is specific to the results of one kind of work.
 pub trait Record: Send + Sync + 'static {
-    type Result: Send + Sync + 'static;
+    type Output: Send + Sync + 'static;
 
     /// Records the results in one commit. Ignores stale results: those whose lease token is no longer
     /// in the row. Returns the number of rows that the results changed for good.
     fn record(
         &self,
-        batch: &[Done<Self::Result>],
+        batch: &[Done<Self::Output>],
     ) -> impl Future<Output = anyhow::Result<usize>> + Send;
 
     /// Names the row of a result for the log.
-    fn describe(&self, result: &Self::Result) -> String;
+    fn describe(&self, result: &Self::Output) -> String;
 }
 
 /// What happens to results while the store is unreachable.
@@ -46,7 +46,7 @@ pub struct Recorder<R: Record> {
     when_unreachable: WhenUnreachable,
     /// Longest time that one commit may take.
     timeout: Duration,
-    results: mpsc::Receiver<Done<R::Result>>,
+    results: mpsc::Receiver<Done<R::Output>>,
 }
 
 impl<R: Record> Recorder<R> {
@@ -54,7 +54,7 @@ impl<R: Record> Recorder<R> {
         record: R,
         when_unreachable: WhenUnreachable,
         timeout: Duration,
-        results: mpsc::Receiver<Done<R::Result>>,
+        results: mpsc::Receiver<Done<R::Output>>,
     ) -> Self {
         Self {
             record,
@@ -78,7 +78,7 @@ impl<R: Record> Recorder<R> {
     }
 
     /// Records the batch. If one bad result fails the batch, records the results one by one.
-    async fn record_or_log(&self, batch: &[Done<R::Result>]) {
+    async fn record_or_log(&self, batch: &[Done<R::Output>]) {
         let Err(error) = self.record_with_policy(batch).await else {
             return;
         };
@@ -94,7 +94,7 @@ impl<R: Record> Recorder<R> {
         }
     }
 
-    async fn record_with_policy(&self, batch: &[Done<R::Result>]) -> anyhow::Result<()> {
+    async fn record_with_policy(&self, batch: &[Done<R::Output>]) -> anyhow::Result<()> {
         let keep_until = match self.when_unreachable {
             WhenUnreachable::Discard => None,
             WhenUnreachable::KeepWhileLeased => batch.iter().map(Done::lease_ends).max(),
@@ -114,8 +114,13 @@ impl<R: Record> Recorder<R> {
         }
     }
 
-    fn log_lost(&self, error: &anyhow::Error, batch: &[Done<R::Result>]) {
+    fn log_lost(&self, error: &anyhow::Error, batch: &[Done<R::Output>]) {
         let error = format!("{error:#}");
+        if self.when_unreachable == WhenUnreachable::Discard && batch.len() > 1 {
+            // Discarding costs nothing, so an outage needs one line and not one per result.
+            tracing::error!(error, results = batch.len(), "results were not recorded");
+            return;
+        }
         for done in batch {
             let result = self.record.describe(done);
             tracing::error!(error, result, "result was not recorded");
@@ -146,7 +151,7 @@ mod tests {
     const BAD: u32 = 13;
 
     impl Record for FakeStore {
-        type Result = u32;
+        type Output = u32;
 
         async fn record(&self, batch: &[Done<u32>]) -> anyhow::Result<usize> {
             let mut unreachable = self.unreachable_times.lock().unwrap();

@@ -22,7 +22,7 @@ pub trait Work: Send + Sync + 'static {
     /// A leased row.
     type Row: Send + 'static;
     /// The result of one call, with all that the recorder needs.
-    type Result: Send + 'static;
+    type Output: Send + 'static;
 
     /// Leases due rows, in one commit. A row must not be leased again before its lease ends.
     fn lease(
@@ -34,11 +34,11 @@ pub trait Work: Send + Sync + 'static {
     fn leased(&self) {}
 
     /// Makes the outside call for one row. A call that fails is a result too.
-    fn call(&self, row: Self::Row) -> impl Future<Output = Self::Result> + Send;
+    fn call(&self, row: Self::Row) -> impl Future<Output = Self::Output> + Send;
 
     /// The result of a row whose lease expired before its call started. `None` records nothing and
     /// leaves the row to its next owner.
-    fn expired(&self, row: Self::Row) -> Option<Self::Result>;
+    fn expired(&self, row: Self::Row) -> Option<Self::Output>;
 }
 
 /// How much to lease, and for how long.
@@ -76,7 +76,7 @@ pub struct Worker<W: Work> {
     work: Arc<W>,
     settings: Settings,
     due: Arc<Notify>,
-    results: mpsc::Sender<Done<W::Result>>,
+    results: mpsc::Sender<Done<W::Output>>,
     slots: Arc<Semaphore>,
 }
 
@@ -86,7 +86,7 @@ impl<W: Work> Worker<W> {
         work: W,
         settings: Settings,
         due: Arc<Notify>,
-        results: mpsc::Sender<Done<W::Result>>,
+        results: mpsc::Sender<Done<W::Output>>,
     ) -> Self {
         Self {
             work: Arc::new(work),
@@ -169,7 +169,7 @@ async fn call<W: Work>(
     row: W::Row,
     lease_ends: Instant,
     slot: OwnedSemaphorePermit,
-    results: mpsc::Sender<Done<W::Result>>,
+    results: mpsc::Sender<Done<W::Output>>,
 ) {
     // The process may have been paused since the lease: another worker may own the row.
     let result = if Instant::now() < lease_ends {

@@ -18,6 +18,7 @@ pub mod reaper;
 pub mod request_error;
 pub mod retention;
 pub mod retry_after;
+pub mod text_enum;
 pub mod workers;
 
 pub use backoff::Backoff;

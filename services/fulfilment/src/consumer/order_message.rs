@@ -11,6 +11,9 @@ use uuid::Uuid;
 use crate::domain::{OrderEvent, RejectionReason, Status};
 use crate::store::shipments::NewShipment;
 
+/// The event types that [`OrderMessage::decode`] reads.
+pub(super) const WANTED: [EventType; 2] =
+    [EventType::PaymentCaptured, EventType::OrderCancelRequested];
 /// The source of the events of this service.
 const SOURCE: &str = "fulfilment";
 /// The version of the payloads.

@@ -1,30 +1,18 @@
 //! The states of a shipment, and the transitions between them.
 
-use std::str::FromStr;
-
 use crate::domain::{Decision, RejectionReason};
+use service_kit::text_enum;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Paid but not decided. Exists only inside the transaction that decides.
-    Paid,
-    Shipped,
-    /// Paid, but out of stock.
-    Rejected,
-    /// The cancellation request arrived before the payment.
-    Cancelled,
-}
-
-impl Status {
-    pub const ALL: [Self; 4] = [Self::Paid, Self::Shipped, Self::Rejected, Self::Cancelled];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Paid => "paid",
-            Self::Shipped => "shipped",
-            Self::Rejected => "rejected",
-            Self::Cancelled => "cancelled",
-        }
+text_enum! {
+    "shipment status";
+    pub enum Status {
+        /// Paid but not decided. Exists only inside the transaction that decides.
+        Paid = "paid",
+        Shipped = "shipped",
+        /// Paid, but out of stock.
+        Rejected = "rejected",
+        /// The cancellation request arrived before the payment.
+        Cancelled = "cancelled",
     }
 }
 
@@ -36,21 +24,6 @@ pub fn next(status: Status, decision: Decision) -> Option<Status> {
         // The first event decides, and the payment came first.
         (Status::Paid, Decision::Reject(RejectionReason::Cancelled))
         | (Status::Shipped | Status::Rejected | Status::Cancelled, _) => None,
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("unknown shipment status {0:?}")]
-pub struct UnknownStatus(String);
-
-impl FromStr for Status {
-    type Err = UnknownStatus;
-
-    fn from_str(name: &str) -> Result<Self, UnknownStatus> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == name)
-            .ok_or_else(|| UnknownStatus(name.to_owned()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Parser as _;
 use fulfilment::config::{Command, Migration, Program};
-use fulfilment::startup::Application;
+use fulfilment::startup::build;
 use fulfilment::store::stock;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::task::JoinHandle;
@@ -79,7 +79,7 @@ impl Harness {
         let Command::Serve(config) = Program::parse_from(flags).command else {
             unreachable!("the flags say serve");
         };
-        let application = Application::build(config).await.unwrap();
+        let application = build(config).await.unwrap();
         let port = application.port().unwrap();
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(application.run_until(shutdown.clone()));

@@ -3,48 +3,29 @@
 //! An order's version counts steps, not updates. It starts at [`FIRST_VERSION`]; a change of status
 //! adds [`Status::steps_to`], a cancellation request adds 1, and a new attempt adds 1.
 
-use std::fmt;
-use std::str::FromStr;
-
 use events::EventType;
 use serde::{Deserialize, Serialize};
+use service_kit::text_enum;
 use utoipa::ToSchema;
 
 /// The version of a new order.
 pub const FIRST_VERSION: i32 = 1;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    Placed,
-    Paid,
-    Shipped,
-    Declined,
-    Cancelled,
-    Refunded,
+text_enum! {
+    "order status";
+    #[derive(Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Status {
+        Placed = "placed",
+        Paid = "paid",
+        Shipped = "shipped",
+        Declined = "declined",
+        Cancelled = "cancelled",
+        Refunded = "refunded",
+    }
 }
 
 impl Status {
-    pub const ALL: [Self; 6] = [
-        Self::Placed,
-        Self::Paid,
-        Self::Shipped,
-        Self::Declined,
-        Self::Cancelled,
-        Self::Refunded,
-    ];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Placed => "placed",
-            Self::Paid => "paid",
-            Self::Shipped => "shipped",
-            Self::Declined => "declined",
-            Self::Cancelled => "cancelled",
-            Self::Refunded => "refunded",
-        }
-    }
-
     /// The number of steps from `placed` to this status within one attempt. Every legal path to a
     /// status has the same number, because a skipped status counts as a step. So an order's version
     /// shows whether it got here by legal steps.
@@ -77,27 +58,6 @@ pub fn next(status: Status, event: EventType) -> Option<Status> {
         (Status::Placed | Status::Paid, EventType::PaymentRefunded) => Some(Status::Refunded),
         (Status::Placed | Status::Declined, EventType::PaymentVoided) => Some(Status::Cancelled),
         _ => None,
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("unknown order status {0:?}")]
-pub struct UnknownStatus(String);
-
-impl FromStr for Status {
-    type Err = UnknownStatus;
-
-    fn from_str(name: &str) -> Result<Self, UnknownStatus> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == name)
-            .ok_or_else(|| UnknownStatus(name.to_owned()))
     }
 }
 

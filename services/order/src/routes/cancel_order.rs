@@ -104,7 +104,7 @@ async fn record(
 
 /// What to record; `None` if the order needs no cancellation request.
 fn to_record(order: &Order, condition: &IfMatch) -> Result<Option<CancellationRequest>, Error> {
-    let status: Status = order.status.parse()?;
+    let status: Status = order.status.parse().map_err(Error::Status)?;
     let cancellation = cancel(status, order.cancel_requested);
     if cancellation == Cancellation::AlreadyRequested {
         return Ok(None);

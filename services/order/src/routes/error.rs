@@ -3,11 +3,13 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use service_kit::request_error::{self, sentence};
+use service_kit::text_enum::UnknownName;
 use service_kit::{Problem, RequestError};
 use thiserror::Error as ThisError;
 use uuid::Uuid;
 
-use crate::domain::{InvalidDraft, NotPayable, UnknownStatus};
+use crate::domain::{InvalidDraft, NotPayable};
+use crate::intake::Unavailable;
 use crate::responses;
 
 #[derive(Debug, ThisError)]
@@ -39,13 +41,19 @@ pub enum Error {
     Conflict { order_id: Option<Uuid> },
     #[error("order not found")]
     NotFound,
-    #[error(transparent)]
-    Status(#[from] UnknownStatus),
+    #[error("the stored status cannot be read")]
+    Status(#[source] UnknownName),
     #[error("the event could not be serialised")]
     Event(#[source] serde_json::Error),
     /// A state that must not occur.
     #[error("inconsistent state: {0}")]
     Inconsistent(&'static str),
+}
+
+impl From<Unavailable> for RequestError {
+    fn from(_: Unavailable) -> Self {
+        Self::Unavailable
+    }
 }
 
 impl<E: Into<RequestError>> From<E> for Error {

@@ -204,7 +204,7 @@ async fn decide(tx: &mut PgConnection, payment: &CheckedRequest) -> Result<Store
     let order = orders::find_and_lock(tx, &payment.principal.id, order_id)
         .await?
         .ok_or(Error::NotFound)?;
-    let status: Status = order.status.parse()?;
+    let status: Status = order.status.parse().map_err(Error::Status)?;
     let (outcome, response) = match pay_again(status, order.cancel_requested) {
         Ok(()) => (
             "placed",

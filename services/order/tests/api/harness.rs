@@ -2,7 +2,7 @@
 
 use clap::Parser as _;
 use order::config::{Command, Config, Migration, Program};
-use order::startup::{Application, migrate};
+use order::startup::{build, migrate};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use sqlx::pool::PoolConnection;
@@ -62,7 +62,7 @@ impl Harness {
             panic!("expected the serve command");
         };
         change(&mut config);
-        let application = Application::build(config).await.unwrap();
+        let application = build(config).await.unwrap();
         let port = application.port().unwrap();
         let shutdown = CancellationToken::new();
         tokio::spawn(application.run_until(shutdown.clone()));
@@ -75,7 +75,7 @@ impl Harness {
     }
 
     /// Starts the service behind the store's fault proxy. The test itself connects directly.
-    pub(crate) async fn start_far_from(
+    pub(crate) async fn start_behind_proxy(
         store: &StoreBehindProxy,
         change: impl FnOnce(&mut Config),
     ) -> Self {
@@ -213,7 +213,7 @@ pub(crate) async fn migrated() -> String {
 }
 
 /// A migrated database behind a fault proxy.
-pub(crate) async fn far_store() -> StoreBehindProxy {
+pub(crate) async fn store_behind_proxy() -> StoreBehindProxy {
     StoreBehindProxy::start(migrated().await).await.unwrap()
 }
 

@@ -14,7 +14,9 @@ use testkit::outages::table::{self, Row};
 use uuid::Uuid;
 
 use crate::eventually;
-use crate::harness::{GLOBEX, Harness, KEY, far_store, migrated, order, orders_stored, send};
+use crate::harness::{
+    GLOBEX, Harness, KEY, migrated, order, orders_stored, send, store_behind_proxy,
+};
 use crate::response::ApiResponse;
 
 const HEADING: &str = "Order service";
@@ -42,7 +44,7 @@ async fn outage_table_has_one_row_per_endpoint() {
 }
 
 #[tokio::test]
-async fn outage_table_holds_while_connections_are_refused() {
+async fn outage_table_holds_while_the_port_is_closed() {
     every_row_holds(Outage::Closed).await;
 }
 
@@ -57,8 +59,8 @@ async fn outage_table_holds_while_connections_are_exhausted() {
 }
 
 async fn every_row_holds(outage: Outage) {
-    let store = far_store().await;
-    let harness = Harness::start_far_from(&store, |config| {
+    let store = store_behind_proxy().await;
+    let harness = Harness::start_behind_proxy(&store, |config| {
         config.application.database.database_connections_max = CONNECTIONS_MAX;
         config.intake_writers = 1;
     });

@@ -1,41 +1,24 @@
 //! The states of a payment attempt, and the transitions between them.
 
-use std::str::FromStr;
-
 use crate::domain::ProviderAnswer;
+use service_kit::text_enum;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttemptStatus {
-    /// Stored, and no try has ended without an answer. The attempt is due, or leased for the first time.
-    Pending,
-    /// At least one try ended without an answer, so there may be a charge. The attempt is due, leased
-    /// again, or backing off.
-    Unknown,
-    Captured,
-    Declined,
-    /// Closed: it took no money and never will.
-    Voided,
+text_enum! {
+    "attempt status";
+    pub enum AttemptStatus {
+        /// Stored, and no try has ended without an answer. The attempt is due, or leased for the first time.
+        Pending = "pending",
+        /// At least one try ended without an answer, so there may be a charge. The attempt is due, leased
+        /// again, or backing off.
+        Unknown = "unknown",
+        Captured = "captured",
+        Declined = "declined",
+        /// Closed: it took no money and never will.
+        Voided = "voided",
+    }
 }
 
 impl AttemptStatus {
-    pub const ALL: [Self; 5] = [
-        Self::Pending,
-        Self::Unknown,
-        Self::Captured,
-        Self::Declined,
-        Self::Voided,
-    ];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Unknown => "unknown",
-            Self::Captured => "captured",
-            Self::Declined => "declined",
-            Self::Voided => "voided",
-        }
-    }
-
     /// Whether the attempt has no outcome yet. Only an open attempt is leased.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::Unknown)
@@ -71,21 +54,6 @@ impl AttemptStatus {
             // Answers about refunds do not concern attempts.
             (_, ProviderAnswer::Refunded { .. }) => None,
         }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("unknown payment status {0:?}")]
-pub struct UnknownStatus(String);
-
-impl FromStr for AttemptStatus {
-    type Err = UnknownStatus;
-
-    fn from_str(name: &str) -> Result<Self, UnknownStatus> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == name)
-            .ok_or_else(|| UnknownStatus(name.to_owned()))
     }
 }
 

@@ -1,29 +1,20 @@
 //! The states of a refund, and the transitions between them.
 
-use std::str::FromStr;
-
 use crate::domain::ProviderAnswer;
+use service_kit::text_enum;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefundStatus {
-    /// Stored, and no try has ended without an answer.
-    Pending,
-    /// At least one try ended without an answer, so the provider may have returned the money.
-    Unknown,
-    Refunded,
+text_enum! {
+    "refund status";
+    pub enum RefundStatus {
+        /// Stored, and no try has ended without an answer.
+        Pending = "pending",
+        /// At least one try ended without an answer, so the provider may have returned the money.
+        Unknown = "unknown",
+        Refunded = "refunded",
+    }
 }
 
 impl RefundStatus {
-    pub const ALL: [Self; 3] = [Self::Pending, Self::Unknown, Self::Refunded];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Unknown => "unknown",
-            Self::Refunded => "refunded",
-        }
-    }
-
     /// Whether the refund has no outcome yet. Only an open refund is leased.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::Unknown)
@@ -56,21 +47,6 @@ impl RefundStatus {
                 | ProviderAnswer::Cancelled,
             ) => None,
         }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("unknown refund status {0:?}")]
-pub struct UnknownStatus(String);
-
-impl FromStr for RefundStatus {
-    type Err = UnknownStatus;
-
-    fn from_str(name: &str) -> Result<Self, UnknownStatus> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == name)
-            .ok_or_else(|| UnknownStatus(name.to_owned()))
     }
 }
 

@@ -1,12 +1,12 @@
 //! Invalid settings end the program before it binds a port.
 
-use payment::startup::Application;
+use payment::startup::build;
 
 use crate::application::config;
 use crate::harness::Harness;
 
 async fn build_error(harness: &Harness, flags: &[&str]) -> String {
-    let built = Application::build(config(harness, flags)).await;
+    let built = build(config(harness, flags)).await;
     format!("{:#}", built.err().expect("invalid settings were accepted"))
 }
 
@@ -36,7 +36,7 @@ async fn provider_url_that_cannot_be_called_is_invalid() {
     for url in ["nonsense", "https://provider.example"] {
         let mut config = config(&harness, &[]);
         config.psp_url = url.to_owned();
-        let error = Application::build(config).await.err().unwrap();
+        let error = build(config).await.err().unwrap();
         assert!(format!("{error:#}").contains("PSP_URL"), "{error:#}");
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use payment::startup::Application;
+use payment::startup::build;
 use reqwest::Method;
 use service_kit::database::STORE_TIMEOUT;
 use sqlx::Connection as _;
@@ -244,7 +244,7 @@ async fn start_on(harness: &Harness, database_url: &str) -> (ApiClient, DropGuar
     let mut config = config(harness, &["--reaper-interval-ms", "20"]);
     config.application.database.database_url = database_url.to_owned();
     config.application.database.database_connections_max = CONNECTIONS_MAX;
-    let application = Application::build(config).await.unwrap();
+    let application = build(config).await.unwrap();
     let client = ApiClient::new(application.port().unwrap());
     let shutdown = CancellationToken::new();
     tokio::spawn(application.run_until(shutdown.clone()));

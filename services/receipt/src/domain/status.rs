@@ -1,32 +1,22 @@
 //! The states of a mail, and the transitions between them.
 
 use crate::domain::SendOutcome;
+use service_kit::text_enum;
 
 /// How many tries of one mail may have delivered it. With one, every lost response would leave a
 /// mail unsent. Without a limit, a server that always loses its response would be flooded.
 pub const TRIES_IN_DOUBT_MAX: i32 = 2;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Logged, and not known to be sent: due, leased or waiting for a retry.
-    Pending,
-    Sent,
-    /// The server never accepts it, and nothing was delivered.
-    Failed,
-    /// It may have arrived, and it is not sent again. An operator must look at it.
-    Unknown,
-}
-
-impl Status {
-    pub const ALL: [Self; 4] = [Self::Pending, Self::Sent, Self::Failed, Self::Unknown];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Sent => "sent",
-            Self::Failed => "failed",
-            Self::Unknown => "unknown",
-        }
+text_enum! {
+    "receipt status";
+    pub enum Status {
+        /// Logged, and not known to be sent: due, leased or waiting for a retry.
+        Pending = "pending",
+        Sent = "sent",
+        /// The server never accepts it, and nothing was delivered.
+        Failed = "failed",
+        /// It may have arrived, and it is not sent again. An operator must look at it.
+        Unknown = "unknown",
     }
 }
 

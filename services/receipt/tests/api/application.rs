@@ -2,7 +2,7 @@
 
 use clap::Parser as _;
 use receipt::config::{Command, Config, Program};
-use receipt::startup::Application;
+use receipt::startup::build;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -45,7 +45,7 @@ pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
 }
 
 pub(crate) async fn start(harness: &Harness, flags: &[&str]) -> Running {
-    let application = Application::build(config(harness, flags)).await.unwrap();
+    let application = build(config(harness, flags)).await.unwrap();
     let shutdown = CancellationToken::new();
     Running {
         port: application.port().unwrap(),

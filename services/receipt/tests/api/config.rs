@@ -1,12 +1,12 @@
 //! Invalid settings end the program before it binds a port.
 
-use receipt::startup::Application;
+use receipt::startup::build;
 
 use crate::application::config;
 use crate::harness::Harness;
 
 async fn build_error(harness: &Harness, flags: &[&str]) -> String {
-    let built = Application::build(config(harness, flags)).await;
+    let built = build(config(harness, flags)).await;
     format!("{:#}", built.err().expect("the application was built"))
 }
 

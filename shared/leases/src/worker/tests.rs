@@ -17,7 +17,7 @@ pub(crate) struct FakeWork {
 
 impl Work for FakeWork {
     type Row = u32;
-    type Result = u32;
+    type Output = u32;
 
     async fn lease(&self, request: LeaseRequest) -> anyhow::Result<Vec<u32>> {
         let mut due = self.due.lock().unwrap();
