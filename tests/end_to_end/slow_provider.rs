@@ -11,6 +11,8 @@ use uuid::Uuid;
 
 use crate::harness::{Harness, options};
 
+/// How long a slow charge takes: long enough for a busy machine to ship the others first.
+const SLOW_MS: &str = "45000";
 const SLOW: usize = 40;
 const ORDINARY: usize = 80;
 /// As many as the payment service may open by default.
@@ -33,7 +35,10 @@ async fn charged(harness: &Harness, orders: &[Uuid]) -> anyhow::Result<usize> {
 
 #[tokio::test]
 async fn slow_provider_charges_once_and_delays_no_other_order() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let mut options = options();
+    let slow_ms = ("PSP_SLOW_MS".to_owned(), SLOW_MS.to_owned());
+    options.env.psp.push(slow_ms);
+    let harness = Harness::start(options).await?;
     let order_url = harness.system.url(Service::Order);
     let proxy = RetryingProxy::start(order_url, IMPATIENT).await?;
     let client = Client::new(proxy.url(), "demo-key-acme")?;
@@ -41,7 +46,7 @@ async fn slow_provider_charges_once_and_delays_no_other_order() -> anyhow::Resul
     let ordinary = try_join_all((0..ORDINARY).map(|_| place(&client, "pm_card_ok"))).await?;
 
     for order in &ordinary {
-        let shipped = Duration::from_secs(25);
+        let shipped = Duration::from_secs(40);
         harness
             .client
             .wait_for_status(*order, "shipped", shipped)

@@ -8,6 +8,8 @@ mod lengths;
 #[cfg(test)]
 mod links;
 #[cfg(test)]
+mod manifests;
+#[cfg(test)]
 mod repository;
 #[cfg(test)]
 mod settings;

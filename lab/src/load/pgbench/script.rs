@@ -13,7 +13,7 @@ const HASH: &str = "array[sha256('x')]";
 
 /// One expression per parameter, in the statement's order, as large as the service's values.
 /// A colon in text has a space after it: pgbench reads `:name` as a variable.
-const PARAMETERS: [&str; 26] = [
+const PARAMETERS: [&str; 30] = [
     ORDER_ID,
     "array['acme']",                      // principal id
     "array['POST /orders']",              // route
@@ -27,19 +27,23 @@ const PARAMETERS: [&str; 26] = [
     "array['pm_card_ok']",                // payment method
     HASH,                                 // content hash
     "array[gen_random_uuid()::text]",     // correlation id
+    "array[201]",                         // response status
     "array['[[\"content-type\", \"application/json\"], [\"location\", \"/orders/0194d2b5-6c1e-7c3a-9d2f-3b1a5e8f7c60\"]]']",
     "array[convert_to(rpad('{', 250, 'x'), 'UTF8')]", // response body
     "array[gen_random_uuid()]",                       // event id
+    "array['order.placed']",                          // event type
+    "array['order']",                                 // event source
     "array[rpad('{', 600, 'x')]",                     // event payload
     "array['00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01']", // traceparent
     "array[(:n::bigint % 16)::smallint]",             // outbox shard
-    "86400",                                          // window
     ORDER_ID,
     "array[1]",        // line
     "array['SKU-99']", // sku
     "array[2]",        // quantity
     "array[2500]",     // unit price
-    "2",               // format of the response
+    "86400",           // key window in seconds
+    "2",               // format version of the response
+    "'placed'",        // status of a new order
 ];
 
 /// The script for one order per transaction.

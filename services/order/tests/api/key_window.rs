@@ -97,7 +97,11 @@ async fn one_sweep_deletes_all_expired_keys_and_no_other() {
     .unwrap();
     let reaper = Reaper::new(Duration::ZERO).sweep("keys", sweep(&harness.pool));
     reaper.sweep_all().await;
-    assert_eq!(harness.stored().await, orders_stored(1));
+    // The service's first sweep may have taken some of the rows, and still be at work.
+    eventually("the expired keys are gone", async || {
+        (harness.stored().await == orders_stored(1)).then_some(())
+    })
+    .await;
     assert!(harness.post("k-live", &order()).await.is_replay());
 }
 

@@ -4,6 +4,7 @@ use testkit::fault_proxy::Loss;
 use testkit::outages::StoreBehindProxy;
 use uuid::Uuid;
 
+use crate::eventually;
 use crate::harness::{Harness, KEY, far_store, order, order_with, orders_stored};
 use crate::response::ApiResponse;
 
@@ -68,7 +69,12 @@ async fn retry_places_an_order_that_never_reached_the_store() {
         assert!(store.proxy.has_lost());
         failed.expect_problem(503, "temporarily_unavailable");
         assert_eq!(failed.header("retry-after"), Some("1"));
-        let again = harness.post(key, &body).await;
+        // Postgres may need a moment to see that the session, which holds the key, has ended.
+        let again = eventually("the key is free", async || {
+            let again = harness.post(key, &body).await;
+            (again.status != 409).then_some(again)
+        })
+        .await;
         assert!(!again.expect(201).is_replay());
         assert_eq!(harness.stored().await, orders_stored(2));
     }
