@@ -1,5 +1,5 @@
-//! A typical incident: the provider takes half a minute, every caller times out earlier and retries,
-//! and a spike of other orders arrives.
+//! A typical incident: the provider is slow, every caller times out earlier and retries, and a spike of
+//! other orders arrives.
 
 use std::time::Duration;
 
