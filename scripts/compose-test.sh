@@ -3,8 +3,8 @@
 # through the published port, kills payment during a charge, scales, counts the charges in the provider's
 # database, and removes everything.
 #   scripts/compose-test.sh          these steps
-#   scripts/compose-test.sh --all    these steps and every script of scripts/chaos
-# KEEP=1 keeps the containers running.
+#   scripts/compose-test.sh --all    these steps, then every script in scripts/chaos except random.sh
+# With KEEP=1 the containers stay up at the end.
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh

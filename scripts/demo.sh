@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and starts the system on this machine and shows how it handles orders and faults.
 #   scripts/demo.sh          keeps it running until Ctrl-C
-#   scripts/demo.sh --once   stops it after the demonstration
+#   scripts/demo.sh --once   stops it after the demo
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -13,7 +13,7 @@ install_missing
 need_cargo
 
 echo "Building; the first time takes a few minutes …"
-# Not optimised: the demonstration is the same, and the first build takes less than half the time. With
-# crash points, for scripts/chaos.
+# A debug build: the demo is the same, and the first build takes less than half the time. With crash
+# points, for scripts/chaos.
 cargo build --workspace --bins --features "$FEATURES"
 exec "$TARGET/debug/lab" demo "$@"

@@ -18,7 +18,7 @@ GO_NEEDED=$(sed -n 's/^go //p' "$CHECK/go.mod")
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/chargeonce
 
 command -v go >/dev/null ||
-    fail "Go is missing; install $GO_NEEDED or later. It builds kustomize and the validation of Kubernetes."
+    fail "Go is missing; install $GO_NEEDED or later. It builds kustomize and the Kubernetes validation code."
 version=$(go env GOVERSION)
 [[ $(printf '%s\n' "$GO_NEEDED" "${version#go}" | sort -V | head -n 1) == "$GO_NEEDED" ]] ||
     fail "Go ${version#go} is too old; install $GO_NEEDED or later"
@@ -26,7 +26,7 @@ version=$(go env GOVERSION)
 # The first build fetches the modules and compiles all packages, which takes minutes.
 [[ -x $CACHE/k8s-check ]] || echo "Building the check; the first build takes a few minutes …"
 if [[ ${1:-} == --self-test ]]; then
-    # Without the test cache: Go does not see changes of the manifests.
+    # Without the test cache: Go does not notice changed manifests.
     exec go test -C "$CHECK" -buildvcs=false -count=1 .
 fi
 mkdir -p "$CACHE"

@@ -9,8 +9,8 @@ FEATURES=order/crash-points,payment/crash-points,fulfilment/crash-points,receipt
 # shellcheck disable=SC2034  # used by the scripts that source this file
 TARGET=${CARGO_TARGET_DIR:-target}
 
-# Tests wait for leases, sessions and restarts far more than they compute, so more of them than cores
-# run side by side. Each end-to-end test starts a system: more than this would exhaust Postgres.
+# Tests mostly wait for leases, sessions and restarts, so more of them than cores run in parallel. Each
+# end-to-end test starts a system: more than this would exhaust Postgres.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-6}
 
 # Where rustup puts cargo, for shells that have not read its profile.
@@ -54,7 +54,6 @@ as_root() {
     fi
 }
 
-# Installs the missing packages.
 install_missing() {
     [[ ${#missing[@]} -eq 0 ]] && return
     command -v apt-get >/dev/null || fail "packages are missing; install what Debian calls: ${missing[*]}"
@@ -81,8 +80,8 @@ build_all() {
     cargo build --workspace --all-targets --features "$FEATURES"
 }
 
-# Debian's package would start a server on the port where the compose file publishes Prometheus. So the
-# package is only unpacked, and only if Prometheus is not installed.
+# Debian's package would start a server on the port where the compose file publishes Prometheus. So this
+# only unpacks the package, and only if Prometheus is not installed.
 need_prometheus() {
     command -v prometheus >/dev/null && command -v promtool >/dev/null && return
     local directory

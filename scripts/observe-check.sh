@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks dashboards and alerts against the metrics: a running system must have every series that a
+# Checks dashboards and alerts against the metrics: a running system must export every series that a
 # dashboard or a rule queries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,5 +20,5 @@ need_prometheus
     promtool test rules rules_test.yml
 )
 build_all
-# exec: an interrupt must reach the program that cleans up.
+# With exec, an interrupt reaches the program that cleans up.
 exec python3 -B scripts/observe/check.py "$TARGET/debug/lab"

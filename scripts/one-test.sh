@@ -23,11 +23,11 @@ case ${1:-} in
 esac
 
 need_cargo
-# The services' programs as well: the end-to-end tests start them.
+# Builds the services' programs too: the end-to-end tests start them.
 cargo build --workspace --bins --test "$binary" --features "$FEATURES"
 if [[ ${1:-} == --up ]]; then
     trap 'rm -f "$ADDRESSES"' EXIT
-    # Ctrl-C is for the lab, which ends the pipe.
+    # Only the lab handles Ctrl-C. Its end also ends the pipe.
     trap '' INT
     "$TARGET/debug/lab" infra --kafka apache | tee -i "$ADDRESSES"
     exit

@@ -31,13 +31,13 @@ compile() {
             [[ ! -f $root ]] || roots+=("$root")
         done
     done
-    # The compiler does not know that the macros' result depends on a database. The old times come back
-    # afterwards, or the next build would compile all these crates again.
+    # The compiler does not know that the macros' result depends on a database. The old time stamps
+    # are restored afterwards, or the next build would compile all these crates again.
     old=$(mktemp -d)
     cp -p --parents "${roots[@]}" "$old"
     touch "${roots[@]}"
-    # The whole workspace: with a part of it, the dependencies' features would differ, and they
-    # would all be compiled once more.
+    # The whole workspace: for a part of it, the features of the dependencies would differ, and cargo
+    # would compile all of them again.
     SQLX_OFFLINE=false SQLX_OFFLINE_DIR=$directory \
         cargo "$1" --workspace --all-targets --features "$FEATURES" "${@:2}"
     for root in "${roots[@]}"; do

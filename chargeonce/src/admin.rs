@@ -7,7 +7,7 @@ use endpoints::client;
 use reqwest::Method;
 use serde_json::Value;
 
-/// A reconciliation, a redrive or a republication may have much to do.
+/// A reconciliation, a redrive or a republication may take minutes.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Calls operator routes and reads JSON.

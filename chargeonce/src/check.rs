@@ -16,7 +16,7 @@ use crate::system::SystemArgs;
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Violations to print; a broken system may have thousands.
 const VIOLATIONS_SHOWN_MAX: usize = 20;
-/// Correct orders to print, as proof that they were looked at.
+/// Correct orders to print, as proof that they were checked.
 const CORRECT_SHOWN_MAX: usize = 5;
 
 /// Check every invariant of a running system, over all its databases.
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// The result of one pass over the databases.
 struct CheckReport {
     violations: Vec<Violation>,
-    /// Whether waiting cannot help: an invariant is broken that must hold at every moment.
+    /// Whether waiting cannot help: an invariant that must hold at every moment is broken.
     is_permanent: bool,
     orders: Vec<OrderResult>,
     counts: RowCounts,

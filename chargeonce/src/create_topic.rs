@@ -12,7 +12,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Create the Kafka topic between the services; an existing topic stays unchanged.
 ///
 /// Run it once before the first start on your own Kafka cluster. The services create no topics, so
-/// that a misspelt name is an error and not an empty topic. It needs no running system.
+/// that a misspelt name causes an error and not an empty topic. It needs no running system.
 ///
 /// Exits with 0 if the topic exists afterwards, with 1 if the cluster cannot be reached or rejects it.
 #[derive(Debug, clap::Args)]
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         match topic::create(&args.brokers, &topic).await {
             Ok(()) => break,
             Err(_) if Instant::now() < deadline => tokio::time::sleep(RETRY_INTERVAL).await,
-            Err(error) => return Err(error).with_context(|| format!("at {}", args.brokers)),
+            Err(error) => return Err(error).with_context(|| format!("Kafka at {}", args.brokers)),
         }
     }
     println!("topic {} exists", topic.name);

@@ -1,4 +1,4 @@
-//! The operator's command. It attaches to a running system and changes it only on request.
+//! The command for operators. It attaches to a running system and changes it only on request.
 
 // A command-line tool prints to the console.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 const AFTER_HELP: &str = "\
-Finding the system (the first that is given counts):
+The command finds the system by the first of these that is set:
   --url URL              one service, where a command has this option
   --state-dir DIR        the state directory of a running `lab up`
   CHARGEONCE_SYSTEM      a JSON document with URLs, databases and broker of the system
@@ -27,7 +27,7 @@ Finding the system (the first that is given counts):
 Exit codes:
   0  success
   1  a check failed, or the command could not do its work; the reason is on standard error
-  2  `reconcile` found differences that need an operator; also a wrong command line";
+  2  `reconcile` found differences that need an operator, or the command line is invalid";
 
 /// Operate a running ChargeOnce system: check it, verify it, repair it.
 #[derive(Debug, Parser)]

@@ -18,8 +18,8 @@ const FLAGGED: u8 = 2;
 /// Compare the provider's books with the payment table, repair what can be repaired, and report.
 ///
 /// The payment service does this on a schedule. Run it by hand after an outage of the provider, or
-/// when a charge has no known outcome. It settles unknown outcomes, and opens a refund for each
-/// orphan charge: one under our key that no attempt explains. It only flags other differences.
+/// when the outcome of a charge is unknown. It settles unknown outcomes, and opens a refund for each
+/// orphan charge: a charge under our key that no attempt explains. It only flags other differences.
 ///
 /// Exits with 0 if nothing is left to do, with 1 if the sweep failed, and with 2 if a difference was
 /// flagged for an operator.
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Base URL of the payment service.
     #[arg(long)]
     url: Option<String>,
-    /// Compare all of the books, however old, instead of the last days.
+    /// Compare the whole ledger instead of the last days (RECONCILE_LOOKBACK_SECONDS).
     #[arg(long)]
     all: bool,
     /// Print the latest reports instead of making a new one.

@@ -56,7 +56,7 @@ enum Action {
         #[arg(long)]
         all: bool,
     },
-    /// Discard one failed message for good and process those behind it. Needs --service. The
+    /// Discard one failed message permanently and process those behind it. Needs --service. The
     /// service's log keeps the content.
     Discard { id: i64 },
 }

@@ -12,8 +12,8 @@ use crate::system::{PUBLISHERS, SystemArgs, parse_publisher};
 /// Publish recent events of the services again, after Kafka lost its data.
 ///
 /// Run it once the broker is back and the topic exists. Events keep their ids, so a consumer skips
-/// what it has processed, and running it twice is harmless. If a consumer was not restarted and had
-/// read further than the new topic reaches, run it a second time.
+/// what it has processed, and running it twice is harmless. Run it a second time if a consumer was not
+/// restarted and its old offset is beyond the end of the new topic.
 ///
 /// Exits with 0 if every service accepted, with 1 otherwise.
 #[derive(Debug, clap::Args)]
@@ -55,12 +55,15 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         let url = format!("{url}/admin/outbox/republish");
         let body = json!({ "since": since.to_rfc3339() });
         let result = admin.call(Method::POST, &url, Some(&body)).await;
-        let result = result.with_context(|| format!("{service} does not republish"))?;
+        let result = result.with_context(|| format!("{service} did not republish"))?;
         let Some(count) = result["republished"].as_u64() else {
             bail!("{service} did not return a number of events: {result}");
         };
         if !args.json {
-            println!("{:<11}{count:>10} events are sent again", service.name());
+            println!(
+                "{:<11}{count:>10} events will be sent again",
+                service.name()
+            );
         }
         counts.insert(service.name().to_owned(), count.into());
     }

@@ -77,7 +77,7 @@ async fn run_checks(
     psp: Option<&PgPool>,
 ) {
     let Some(first) = checks::place(checklist, client).await else {
-        // The other checks mean nothing on a system that accepts no orders.
+        // The other checks prove nothing if the system accepts no orders.
         return;
     };
     checks::replay(checklist, client, &first).await;
@@ -119,7 +119,7 @@ impl Target {
             });
         };
         let url = url.trim_end_matches('/');
-        // The books of a known system count only if the URL is one of its own.
+        // Use the books of the system that was found only if the URL belongs to that system.
         let books = system
             .ok()
             .filter(|system| system.urls.order.iter().any(|known| known == url))

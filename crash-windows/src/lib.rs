@@ -1,8 +1,8 @@
 //! The crash windows as data: where a process can die between two durable steps, what is durable
 //! then, what repairs it, and where to find the code, the SQL and the test.
 //!
-//! ARCHITECTURE.md shows the table that [`table`] renders. The tidy tests hold both to the
-//! repository: every place exists, and every crash point in the code belongs to a window.
+//! ARCHITECTURE.md shows the table that [`table`] renders. The tidy tests check both
+//! against the repository: every place exists, and every crash point in the code belongs to a window.
 
 mod table;
 mod windows;

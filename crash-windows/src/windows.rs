@@ -2,7 +2,7 @@
 
 use crate::{Points, Window};
 
-/// Every window. A change that adds a durable step, or something between two, adds one here.
+/// Every window. A change that adds a durable step, or a step between two of them, adds a window here.
 pub const WINDOWS: &[Window] = &[
     Window {
         number: 1,

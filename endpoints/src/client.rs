@@ -110,7 +110,7 @@ impl Client {
         ApiResponse::read(response.context("POST /orders/{id}/payments")?).await
     }
 
-    /// Sends the order under one key until the response is final, or the tries are used up.
+    /// Sends the order under one key until the response is final or no try is left.
     /// A lost response, 5xx, 429 and 409 with Retry-After leave the outcome unknown, so the same key
     /// is sent again.
     pub async fn place(&self, key: &str, body: &str) -> anyhow::Result<ApiResponse> {
@@ -165,7 +165,7 @@ impl Client {
                 Ok(order) if order.status == status => return seen,
                 _ if Instant::now() < deadline => tokio::time::sleep(STATUS_POLL_INTERVAL).await,
                 Ok(order) => bail!(
-                    "order {id} is {} and not {status} after {} s",
+                    "order {id} is {} instead of {status} after {} s",
                     order.status,
                     limit.as_secs()
                 ),

@@ -1,4 +1,4 @@
-//! The payment provider: its ledger, read from its own database, and its switchable faults.
+//! The payment provider: its ledger, read from its own database, and the faults that tests arm.
 
 mod faults;
 mod ledger;

@@ -1,7 +1,7 @@
 //! The checker of the system's invariants, over the databases of a running system.
 //!
 //! It reads every service's tables and the provider's ledger, and compares them. [`always`] checks
-//! what holds at every moment. [`settled`] checks what holds once faults have healed and no work is
+//! what holds at every moment. [`settled`] checks what holds once faults are over and no work is
 //! open.
 
 mod ledger;
@@ -55,10 +55,10 @@ impl Databases {
     }
 }
 
-/// What holds at every moment, whichever part is down.
+/// What holds at every moment, whichever part of the system is down.
 pub async fn always(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
-    // Effects are read before their causes. A shipment read first must have its charge in a ledger
-    // that is read later; the other way round, new work would look like a violation.
+    // Effects are read before their causes. A shipment that is read first must have its charge in the
+    // ledger that is read later. The other way round, new work would look like a violation.
     let shipped = shipments::shipped(&databases.fulfilment).await?;
     let ledger = Ledger::read(&databases.psp).await?;
     let mut found = Violations::default();

@@ -1,10 +1,11 @@
 //! Reads the status literals of a query, so that tests can compare them with the services' enums.
-//! The checker does not depend on the services; a renamed status would silently match no row.
+//! The checker does not depend on the services, so without these tests a renamed status would silently
+//! match no row.
 
 /// Every quoted lower-case word, except the member names after `->>`.
 pub(crate) fn literals(sql: &str) -> Vec<&str> {
     let parts: Vec<&str> = sql.split('\'').collect();
-    // Quotes alternate: odd parts are inside of them.
+    // Quotes alternate: odd parts are inside quotes.
     let quoted = parts.iter().enumerate().skip(1).step_by(2);
     quoted
         .filter(|(index, _)| !parts[index - 1].trim_end().ends_with("->>"))

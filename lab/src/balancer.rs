@@ -93,8 +93,8 @@ async fn serve(listener: TcpListener, target: String) {
     }
 }
 
-/// Forwards bytes until either side closes. Without a replica the client's connection is closed, as if
-/// the replica had just died.
+/// Forwards bytes until either side closes. If no replica accepts, the client's connection is closed, as
+/// if the replica had just died.
 async fn forward(mut client: TcpStream, target: &str, turn: &AtomicUsize) {
     if let Some(mut replica) = connect(target, turn).await {
         let _ = tokio::io::copy_bidirectional(&mut client, &mut replica).await;
@@ -118,9 +118,9 @@ async fn connect(target: &str, turn: &AtomicUsize) -> Option<TcpStream> {
     stream
 }
 
-/// A connection to the replica whose turn it is, or to the next that accepts.
+/// A connection to the replica whose turn it is, or to the next one that accepts.
 async fn connect_in_turn(mut replicas: Vec<SocketAddr>, turn: usize) -> Option<TcpStream> {
-    // Name servers shuffle the addresses; turns need a fixed order.
+    // Name servers shuffle the addresses; round robin needs a fixed order.
     replicas.sort_unstable();
     let first = turn % replicas.len().max(1);
     replicas.rotate_left(first);

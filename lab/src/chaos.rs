@@ -1,5 +1,6 @@
-//! `lab chaos`: steps of an experiment for the scripts in `scripts/chaos`. The scripts kill, pause
-//! and cut. These steps place the orders, wait for the right moment, and prove that it was hit.
+//! `lab chaos`: steps of an experiment for the scripts in `scripts/chaos`. The scripts kill
+//! and pause processes and cut the network. These steps place orders, wait for the right moment, and
+//! prove that the fault hit it.
 
 mod instances;
 mod observation;

@@ -131,7 +131,7 @@ async fn wait_for(command: &Process, signals: &mut StopSignals) -> ExitStatus {
         tokio::select! {
             status = command.exited() => return status,
             stop = signals.next() => match stop {
-                // The terminal sends Ctrl-C to the command, too.
+                // The terminal also sends Ctrl-C to the command.
                 Stop::Interrupt => {}
                 Stop::Terminate => command.signal(Signal::TERM),
             },

@@ -1,5 +1,5 @@
 //! `lab load`: sends orders to a real system as clients do, with retries, duplicates and hang-ups. It
-//! measures the system relative to bare SQL on the same machine, and counts the charges of every
+//! measures throughput relative to bare SQL on the same machine, and counts the charges of every
 //! accepted order in the provider's books.
 
 mod customer;

@@ -2,8 +2,8 @@
 # Kills fulfilment under load, after it has decided whether an order ships and before it has committed the
 # decision.
 #
-# It stops at the crash point between the two steps. The kill rolls its transaction back. The offset is not
-# committed, so Kafka delivers the message again.
+# Every fulfilment process stops at the crash point between the two steps. The kill rolls the transaction back.
+# The offset is not committed, so Kafka delivers the message again.
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin "$@"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Kills Postgres under load, and with it every open transaction of every service.
 #
-# Fulfilment is paused, so that messages wait for it. It resumes while its database is unreachable.
+# Fulfilment is paused first, so that messages wait for it. It resumes while its database is unreachable.
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin "$@"

@@ -1,12 +1,12 @@
 # Sourced by the scripts in this directory, which read as a list of steps. on/*.sh implements the steps for
-# each place where the system can run. `lab chaos` observes the system (lab chaos --help).
+# containers, processes and pods. `lab chaos` observes the system (lab chaos --help).
 # shellcheck shell=bash
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # Longest time from the end of the fault until everything is settled.
 settle_seconds=180
-# How long the provider holds a charge for `place --hold`. on/*.sh may set it.
+# How long the provider holds a charge for `place --hold`. on/*.sh may override it.
 hold_seconds=8
 
 say() { echo "→ $*"; }
@@ -65,7 +65,7 @@ begin() {
 # A script with further options defines this.
 own_option() { fail "unknown option $1; see --help"; }
 
-# why_not SCRIPT: prints why the script cannot run in this place, or nothing. on/*.sh may define it.
+# why_not SCRIPT: prints why the script cannot run on this kind of system, or nothing. on/*.sh may define it.
 why_not() { :; }
 
 find_system() {
@@ -79,7 +79,7 @@ find_system() {
 # The steps of clean_up, newest first.
 undo=()
 at_exit() { undo=("$*" ${undo[@]+"${undo[@]}"}); }
-# done_early: removes the newest step, because the script has done it.
+# done_early: removes the newest clean-up step, because the script has already done it.
 done_early() { undo=(${undo[@]+"${undo[@]:1}"}); }
 clean_up() {
     local code=$? step
@@ -103,7 +103,7 @@ moment() {
     say "$evidence"
 }
 
-# first_of NAME: one process of a service. Not with `head`, which would end the writer with SIGPIPE.
+# first_of NAME: one process of a service. Without `head`, which would end the writer with SIGPIPE.
 first_of() {
     local found
     found=$(all_of "$1") && echo "${found%%$'\n'*}"
@@ -160,7 +160,7 @@ stop_at() {
     done
 }
 
-# One at a time, so that at most one is placed after this process was killed.
+# Places 60 orders one at a time, so that at most one is placed after this process was killed.
 place_many() {
     for _ in {1..60}; do
         place --count 1 >>"$ids" || return 1

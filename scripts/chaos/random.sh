@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the other scripts one after the other, in random order. It starts no script after the given time, but
-# at least one. The printed seed repeats the order. It stops at the first script that fails.
+# Runs the other scripts one after the other, in random order. It runs at least one script and starts none after
+# the given time. With --seed, the printed seed repeats the order. It stops at the first script that fails.
 options=" [--seconds N] [--seed N]"
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 PORTS = {"order": 8081, "payment": 8082, "fulfilment": 8083, "receipt": 8084, "psp": 8090}
 START_SECONDS = 40
-# From the first scrape until every query has a number: a parked message and a few scrapes.
+# Longest time until every query returns a number: a message must be parked, and a few scrapes must follow.
 FIGURES_SECONDS = 60
 
 # Selectors that have no series in a healthy system, with the reason.
@@ -110,7 +110,7 @@ def wait_for_figures(prometheus, customers):
 
 
 def of_dashboards():
-    """Place, query, and whether it must return a number: every panel, annotation and variable."""
+    """Yields where each query is, its text, and whether it must return a number: panels, annotations, variables."""
     for path in sorted((DEPLOY / "grafana/dashboards").glob("*.json")):
         board = json.loads(path.read_text())
         for panel in board["panels"]:
@@ -124,7 +124,7 @@ def of_dashboards():
 
 
 def of_rules(groups):
-    """An alert returns nothing in a healthy system, but its series must exist."""
+    """Yields the same for each rule. An alert returns nothing in a healthy system, but its series must exist."""
     for rule in (rule for group in groups for rule in group["rules"]):
         yield f"rules.yml: {rule['name']}", rule["query"], rule["type"] == "recording"
 
@@ -155,7 +155,7 @@ def unhealthy(groups):
 
 
 def missing_names(prometheus):
-    """Metrics that the code names and no service exports. With none the customers cause every metric."""
+    """Metrics that the code names and no service exports. There is none if the customers cause every metric."""
     code = (ROOT / "shared/telemetry/src/metric.rs").read_text()
     seen = set(ask(prometheus, "label/__name__/values"))
     for name in re.findall(r'pub const \w+: &str = "(\w+)";', code):

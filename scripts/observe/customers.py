@@ -13,7 +13,7 @@ PATIENCE_SECONDS = 30
 
 
 def call(method, url, body=None, headers=None):
-    """Returns status and body, also for error statuses."""
+    """Returns status and body, even for error statuses."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/json", **(headers or {})}
     request = urllib.request.Request(url, data=data, method=method, headers=headers)
@@ -34,7 +34,7 @@ def order(method="pm_card_ok", sku="SKU-99", quantity=1):
 
 
 class Customers(threading.Thread):
-    """Orders until `stopped` is set; `failure` is the error that ended it early."""
+    """Places orders until `stopped` is set; `failure` is the error that ended it early."""
 
     def __init__(self, system):
         super().__init__(daemon=True)
@@ -52,7 +52,7 @@ class Customers(threading.Thread):
             self.failure = error
 
     def shop(self):
-        """One round: bought, repeated, key reused, declined, sold out, charged directly."""
+        """Makes one round of requests: order, repeat, reused key, decline, sold out, direct charge."""
         key = str(uuid.uuid4())
         self.place(order(), key, 201)
         self.place(order(), key, 201)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
-/// Names the directory of the services' binaries, if it is not that of this program.
+/// Overrides the directory of the services' binaries, which is by default that of this program.
 const BIN_DIR_VAR: &str = "CHARGEONCE_BIN_DIR";
 
 /// The directory that holds `lab` and the services.
@@ -45,8 +45,8 @@ impl Binaries {
     }
 }
 
-/// How to call one of our binaries in a shell: its path from the current directory, or its name if it
-/// is not built.
+/// How to call one of our binaries in a shell: its path relative to the current directory, or its name
+/// if it is not built.
 pub fn command(name: &str) -> String {
     let path = Binaries::locate(None).and_then(|binaries| binaries.path(name));
     let Ok(path) = path else {

@@ -97,7 +97,7 @@ impl Broker {
         &self.brokers
     }
 
-    /// Whether this kit started it and supervises it.
+    /// Whether this kit started the broker and supervises it.
     pub fn is_private(&self) -> bool {
         self.is_private
     }
@@ -110,7 +110,7 @@ impl Broker {
     /// Creates a topic. An existing topic stays unchanged.
     pub async fn create_topic(&self, topic: &Topic) -> anyhow::Result<()> {
         if self.is_embedded {
-            // It does not support the request, and creates a topic when its metadata is requested.
+            // The embedded broker has no such request. It creates a topic when its metadata is requested.
             return fetch_metadata(&self.brokers, Some(&topic.name)).await;
         }
         topic::create(&self.brokers, topic).await
@@ -119,7 +119,7 @@ impl Broker {
     /// Deletes a topic and its messages.
     pub async fn delete_topic(&self, topic: &str) -> anyhow::Result<()> {
         if self.is_embedded {
-            // It does not support the request. Its topics end with its process.
+            // The embedded broker has no such request. Its topics end with its process.
             return Ok(());
         }
         topic::delete(&self.brokers, topic).await

@@ -1,4 +1,4 @@
-//! A TCP proxy in front of a server. It can close, go silent, or lose one message.
+//! A TCP proxy in front of a server. It can close, go silent, or lose one request or response.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,8 +29,8 @@ enum State {
     Open,
     /// The port is closed, and so are the open connections.
     Closed,
-    /// Connections are accepted, and no byte passes. Connections that exist in this state stay silent
-    /// even after the proxy is opened again, as if a router had lost them.
+    /// Connections are accepted, and no byte passes. Connections that existed in this state stay silent
+    /// even after the proxy opens again, as if a router had lost them.
     Silent,
 }
 
@@ -162,7 +162,7 @@ impl Forwarder {
             let silenced = async {
                 let _ = state.wait_for(|state| *state == State::Silent).await;
             };
-            // While silent, the sockets stay open: both ends believe that the connection works.
+            // While silent, the sockets stay open: to both ends the connection seems to work.
             tokio::pin!(forwarded);
             tokio::select! {
                 biased;

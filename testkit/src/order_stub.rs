@@ -1,6 +1,6 @@
-//! An order service in memory, correct or with one flaw. Checks must find the flaw.
+//! An order service in memory, correct or with one flaw, for tests of the checks that must find it.
 
-// A stub that fails is a test that fails.
+// A panic here fails the test, as it should.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;

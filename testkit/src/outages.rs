@@ -1,4 +1,4 @@
-//! Store outages for tests, and the document that says how each endpoint responds to them.
+//! Store outages for tests, and the document that lists how each endpoint responds to them.
 
 pub mod store_behind_proxy;
 pub mod table;

@@ -26,8 +26,8 @@ pub const PROCESS_NAME: &str = "postgres";
 const SYSTEM_USER: &str = "postgres";
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Settings that differ from the defaults of Postgres, and those that make a commit durable, which
-/// must stay on: without them a test of a crash proves nothing.
+/// Settings that differ from the defaults of Postgres. The first two are defaults that make a commit
+/// durable and must stay on: without them a crash test proves nothing.
 const SETTINGS: [(&str, &str); 9] = [
     ("fsync", "on"),
     ("synchronous_commit", "on"),
@@ -37,7 +37,7 @@ const SETTINGS: [(&str, &str); 9] = [
     // Several systems of a test run share one server.
     ("max_connections", "600"),
     ("shared_buffers", "256MB"),
-    // Few checkpoints: a checkpoint during a measurement distorts it.
+    // Few checkpoints: a checkpoint would distort a measurement.
     ("max_wal_size", "4GB"),
     ("checkpoint_timeout", "15min"),
     ("log_checkpoints", "off"),
@@ -72,7 +72,7 @@ impl Cluster {
         spec.files = Some(scratch);
         spec.user = Some(SYSTEM_USER);
         // Immediate shutdown, without a checkpoint: the files are removed next. After a test run a
-        // checkpoint would sync those of hundreds of databases. A restart recovers from the log.
+        // checkpoint would sync the files of hundreds of databases. A restart recovers from the log.
         spec.stop_signal = Signal::QUIT;
         spec.abrupt_signal = Signal::QUIT;
         supervisor.start(PROCESS_NAME, spec, &[])?;
@@ -95,7 +95,7 @@ impl Cluster {
         database::create(&self.url("postgres"), name).await
     }
 
-    /// Stops it. Its files are removed with the supervisor.
+    /// Stops the cluster. Its files are removed with the supervisor.
     pub async fn stop(self, supervisor: &Supervisor) -> anyhow::Result<()> {
         supervisor.stop(PROCESS_NAME).await
     }

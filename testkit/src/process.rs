@@ -41,7 +41,7 @@ pub struct Spec {
     pub abrupt_signal: Signal,
     /// Whether it can be restarted after it dies.
     pub restartable: bool,
-    /// The directory that it works in. It exists as long as the process may be restarted.
+    /// The directory that it works in. It is kept for as long as the process may be restarted.
     pub files: Option<Arc<Scratch>>,
 }
 
@@ -196,7 +196,7 @@ fn unknown_exit() -> ExitStatus {
     ExitStatus::from_raw(1 << 8)
 }
 
-/// A panic elsewhere cannot leave the value half changed, so a poisoned lock is fine.
+/// A panic elsewhere cannot leave the value half changed, so a poisoned lock is usable.
 fn locked(child: &Mutex<Option<Child>>) -> MutexGuard<'_, Option<Child>> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Waits until a process is ready, and explains why if it does not become ready.
+//! Waits until a process is ready. If it does not become ready, the error shows its log.
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -12,12 +12,12 @@ use crate::supervisor::Supervisor;
 
 /// How often a probe is repeated.
 const PROBE_INTERVAL: Duration = Duration::from_millis(50);
-/// A process that died this often before it became ready is given up.
+/// After this many exits before it is ready, a process is given up.
 const EARLY_EXITS_MAX: usize = 3;
 /// Lines of the log that the error shows.
 const LOG_TAIL_LINES: usize = 15;
 
-/// Repeats `probe` until it succeeds, the process keeps dying, or the time is over.
+/// Repeats `probe` until it succeeds, the process has died too many times, or the time is over.
 pub(crate) async fn wait<P>(
     supervisor: &Supervisor,
     name: &str,
@@ -37,7 +37,7 @@ where
         let exits = supervisor.exits(name).len() - exits_before;
         let is_gone = exits > 0 && !supervisor.restarts_processes();
         if is_gone || exits >= EARLY_EXITS_MAX {
-            return Err(with_log(anyhow!("{name} exits during its start"), log));
+            return Err(with_log(anyhow!("{name} exited before it was ready"), log));
         }
         if Instant::now() >= deadline {
             let error = error.context(format!("{name} is not ready after {timeout:?}"));

@@ -1,5 +1,5 @@
-//! An HTTP proxy that times out and sends the request again, as many gateways do. The service behind
-//! it must make that harmless.
+//! An HTTP proxy that times out and sends the request again, as many proxies do. The service behind it
+//! must make a repeat harmless.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const BODY_BYTES_MAX: usize = 64 * 1024;
 pub struct Settings {
     /// How long it waits for a response.
     pub timeout: Duration,
-    /// How often it sends a request in total.
+    /// How many times it sends a request in total.
     pub tries: u32,
 }
 
@@ -95,7 +95,7 @@ async fn handle(State(forward): State<Forward>, request: Request<Body>) -> Respo
         let request = forward.http.request(parts.method.clone(), &url);
         let sent = request.headers(headers).body(body.clone()).send().await;
         match read(sent).await {
-            // Gateways retry server errors, too.
+            // Real proxies also retry server errors.
             Ok((status, ..)) if status.is_server_error() => {}
             Ok(response) => return response.into_response(),
             Err(_) => {}

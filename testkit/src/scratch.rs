@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 const NAME_PREFIX: &str = "chargeonce-";
 const LOCK_NAME: &str = "in-use";
-/// A younger directory is kept: its process may not have locked it yet.
+/// A more recent directory is kept: its process may not have locked it yet.
 const SWEEP_AGE: Duration = Duration::from_secs(60);
 
 /// A fresh directory, removed when dropped.
@@ -95,7 +95,7 @@ mod tests {
         File::create(dead.join(LOCK_NAME)).unwrap();
 
         sweep(parent.path(), Duration::from_secs(3600));
-        assert!(dead.exists(), "too young to be removed");
+        assert!(dead.exists(), "too recent to be removed");
 
         sweep(parent.path(), Duration::ZERO);
         assert!(!dead.exists());

@@ -137,7 +137,7 @@ impl Supervisor {
         self.registry.pids()
     }
 
-    /// Returns [`Supervisor::pids`] in a task that outlives the borrow.
+    /// [`Supervisor::pids`] as a function that a task can own.
     pub(crate) fn pids_handle(&self) -> impl Fn() -> BTreeMap<String, u32> + Send + 'static {
         let registry = Arc::clone(&self.registry);
         move || registry.pids()
@@ -148,7 +148,7 @@ impl Supervisor {
         self.registry.entries().keys().cloned().collect()
     }
 
-    /// How often a process was restarted.
+    /// How many times a process was restarted.
     pub fn restarts(&self, name: &str) -> u32 {
         self.registry
             .entries()

@@ -34,7 +34,7 @@ pub struct System {
     partitions: i32,
     /// The server that the databases are on.
     server: String,
-    /// Whether the server goes after the tests, and the databases with it.
+    /// Whether the server is removed after the tests, and the databases with it.
     disposable_server: bool,
     state_dir: StateDir,
 }
@@ -110,7 +110,7 @@ impl System {
         self.broker.lose_data(&self.supervisor, &topic).await
     }
 
-    /// How often a process was restarted.
+    /// How many times a process was restarted.
     pub fn restarts(&self, name: &str) -> u32 {
         self.supervisor.restarts(name)
     }
@@ -150,7 +150,7 @@ impl System {
         })
     }
 
-    /// Stops everything gracefully and removes what belongs to this system only.
+    /// Stops everything gracefully and removes what belongs only to this system.
     pub async fn stop(self) -> anyhow::Result<()> {
         let System {
             endpoints,

@@ -1,6 +1,6 @@
 //! A Kafka topic for one test: publish to it, read it, lose its data.
 
-// A failure here is a failed test.
+// A panic here fails the test, as it should.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ impl TestTopic {
         created.remove(0).map_err(|(_, code)| code)
     }
 
-    /// Loses every message, as if the broker had lost its disk.
+    /// Deletes and recreates the topic, as if the broker had lost its disk.
     pub async fn recreate(&self) {
         let deleted = self.admin().delete_topics(&[&self.name], &options()).await;
         deleted.unwrap()[0].as_ref().unwrap();

@@ -71,8 +71,8 @@ async fn unknown_attempt_of_cancelled_order_is_settled_by_its_key() -> anyhow::R
         .set_fault(fault("after_charge", "hang", None))
         .await?;
     let charged = harness.place().await?;
-    // The second order is not charged.
     harness.wait_for_charge(charged).await?;
+    // The response to the second order is lost before the charge.
     harness
         .set_fault(fault("before_charge", "hang", None))
         .await?;
@@ -102,8 +102,8 @@ async fn shipped_order_cannot_be_cancelled() -> anyhow::Result<()> {
     harness.stop().await
 }
 
-/// Places orders and cancels each after a different delay, so that the cancellation requests meet
-/// every state of an order. Returns the final statuses.
+/// Places orders and cancels each after a different delay, so that the cancellation requests arrive
+/// in every state of an order. Returns the final statuses.
 async fn race(harness: &Harness, step: Duration) -> anyhow::Result<Vec<String>> {
     let races = (0..RACES).map(|number| async move {
         let key = new_key("race");

@@ -37,8 +37,8 @@ fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
 }
 
-/// Longer leases and time-outs: a script runs several programs between the charge and its last look
-/// at the interrupted call, which payment must not have repeated by then.
+/// Longer leases and time-outs: a script runs several programs between the charge and its last check
+/// of the interrupted call. Payment must not repeat the call before that.
 fn script_options() -> SystemOptions {
     let mut options = options();
     for (name, value) in [("PSP_TIMEOUT_MS", "5000"), ("LEASE_MS", "6000")] {

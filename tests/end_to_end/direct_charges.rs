@@ -51,7 +51,7 @@ async fn repeated_direct_charge_is_made_once() -> anyhow::Result<()> {
     let paid = [payment_id(&first)?, ids.into_iter().next().unwrap()];
     expect_charged_once(&harness, &paid).await?;
 
-    // Direct charges publish no event, and the money adds up beside that of an order.
+    // Direct charges publish no event, and the totals still add up when an order is placed as well.
     let events: i64 = sqlx::query_scalar("select count(*) from outbox")
         .fetch_one(&harness.databases.payment)
         .await?;

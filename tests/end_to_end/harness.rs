@@ -158,7 +158,7 @@ impl Harness {
         Ok(counts.fetch_one(&self.databases.psp).await?)
     }
 
-    /// Waits until the provider has charged the order, whether payment knows it or not.
+    /// Waits until the provider has charged the order, whether or not payment has recorded it.
     pub(crate) async fn wait_for_charge(&self, id: Uuid) -> anyhow::Result<()> {
         let wait = async {
             while self.books(id).await?.0 == 0 {

@@ -4,7 +4,7 @@
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, also in functions that it calls"
+    reason = "a test fails by panicking, even in functions that it calls"
 )]
 
 mod broker_loss;

@@ -54,15 +54,15 @@ async fn pause_at(harness: &Harness, point: &str) -> anyhow::Result<(Uuid, impl 
     let pid = harness.system.pid("payment").context("payment is down")?;
     wait_until_paused(pid).await?;
     harness.system.start_service("payment-2").await?;
-    let wake = move || {
+    let resume = move || {
         if let Some(pid) = Pid::from_raw(pid as i32) {
             let _ = kill_process(pid, Signal::CONT);
         }
     };
-    Ok((order, wake))
+    Ok((order, resume))
 }
 
-/// Waits until the zombie has this outcome of its call, the only one that it made.
+/// Waits until the zombie's only call has this outcome.
 async fn wait_for_outcome(harness: &Harness, outcome: &str) -> anyhow::Result<()> {
     let url = format!("{}/metrics", harness.system.url(Service::Payment));
     let outcome = format!("outcome=\"{outcome}\"");
@@ -83,9 +83,9 @@ async fn wait_for_outcome(harness: &Harness, outcome: &str) -> anyhow::Result<()
 #[tokio::test]
 async fn window_17_zombie_charge_after_take_over_charges_nothing() -> anyhow::Result<()> {
     let harness = start(None).await?;
-    let (order, wake) = pause_at(&harness, "charge.sending").await?;
+    let (order, resume) = pause_at(&harness, "charge.sending").await?;
     harness.expect_shipped_once(&[order]).await?;
-    wake();
+    resume();
     wait_for_outcome(&harness, "captured").await?;
     harness.expect_shipped_once(&[order]).await?;
     harness.stop().await
@@ -94,11 +94,11 @@ async fn window_17_zombie_charge_after_take_over_charges_nothing() -> anyhow::Re
 #[tokio::test]
 async fn window_17_zombie_charge_after_cancel_charges_nothing() -> anyhow::Result<()> {
     let harness = start(Some(LONG_LEASE_MS)).await?;
-    let (order, wake) = pause_at(&harness, "charge.sending").await?;
+    let (order, resume) = pause_at(&harness, "charge.sending").await?;
     assert_eq!(harness.cancel(order).await?, 204);
     harness.expect_end(order, "cancelled").await?;
     assert_eq!(harness.books(order).await?, (0, 0));
-    wake();
+    resume();
     // The provider has cancelled the key.
     wait_for_outcome(&harness, "declined").await?;
     harness.expect_end(order, "cancelled").await?;
@@ -109,10 +109,10 @@ async fn window_17_zombie_charge_after_cancel_charges_nothing() -> anyhow::Resul
 #[tokio::test]
 async fn window_17_zombie_result_after_cancel_is_discarded() -> anyhow::Result<()> {
     let harness = start(None).await?;
-    let (order, wake) = pause_at(&harness, "charge.answered").await?;
+    let (order, resume) = pause_at(&harness, "charge.answered").await?;
     assert_eq!(harness.cancel(order).await?, 204);
     harness.expect_end(order, "refunded").await?;
-    wake();
+    resume();
     wait_for_outcome(&harness, "captured").await?;
     harness.expect_end(order, "refunded").await?;
     assert_eq!(harness.books(order).await?, (1, 1));

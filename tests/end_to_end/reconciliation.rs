@@ -91,7 +91,7 @@ async fn unknown_attempt_is_settled_from_the_provider_ledger() -> anyhow::Result
     harness.stop().await
 }
 
-/// Window 15: the reconciler is killed during a sweep. The next sweep does the rest, nothing twice.
+/// Window 15: the reconciler is killed during a sweep. The next sweep does the rest and repeats nothing.
 async fn kill_at(point: &str) -> anyhow::Result<()> {
     let harness = start().await?;
     let orphan = Uuid::new_v4();

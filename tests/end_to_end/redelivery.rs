@@ -64,7 +64,7 @@ async fn forget_groups(harness: &Harness) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Otherwise the test proves nothing: each consumer must skip at least one message as processed.
+/// Waits until the consumer has skipped a message as processed. Otherwise the test proves nothing.
 async fn wait_for_duplicates(harness: &Harness, service: Service) -> anyhow::Result<()> {
     let url = format!("{}/metrics", harness.system.url(service));
     let seen = async || -> anyhow::Result<bool> {

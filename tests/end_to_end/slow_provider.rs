@@ -1,5 +1,5 @@
-//! The classic incident: the provider takes half a minute, every caller in front of it times out
-//! earlier and retries, and a spike of other orders arrives.
+//! A typical incident: the provider is slow, every caller times out earlier and retries, and a spike of
+//! other orders arrives.
 
 use std::time::Duration;
 

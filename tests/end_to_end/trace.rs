@@ -1,5 +1,5 @@
 //! One order is one trace: from the client's request to `shipped`, over HTTP, outbox, Kafka and the
-//! provider (T5).
+//! provider.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -72,13 +72,13 @@ async fn silent_collector_delays_no_order_and_no_stop() -> anyhow::Result<()> {
     let harness = Harness::start(traced(&endpoint)).await?;
     let orders = harness.place_many(3).await?;
     harness.expect_shipped_once(&orders).await?;
-    let asked = tokio::time::timeout(COLLECT_TIMEOUT, hanging.accept()).await;
-    asked.context("no service sent a span")??;
+    let connected = tokio::time::timeout(COLLECT_TIMEOUT, hanging.accept()).await;
+    connected.context("no service sent a span")??;
 
     // The provider has no work, so any delay of its stop is due to its spans.
-    let asked_at = Instant::now();
+    let stop_requested_at = Instant::now();
     harness.system.stop_service(Service::Psp.name()).await?;
-    let stopped_in = asked_at.elapsed();
+    let stopped_in = stop_requested_at.elapsed();
     assert!(stopped_in < Duration::from_secs(4), "{stopped_in:?}");
     harness.stop().await
 }
@@ -159,7 +159,7 @@ fn check_trace(spans: &[(String, Span)], order: &str) -> Result<(), String> {
         }
         if !leads_to_client(span, &by_id) {
             return Err(format!(
-                "{service}: {} is not joined to the request",
+                "{service}: {} does not descend from the client's span",
                 span.name
             ));
         }

@@ -62,7 +62,7 @@ async fn operator_sees_reason_tries_and_next_try_of_unknown() -> anyhow::Result<
 
 #[tokio::test]
 async fn provider_that_forgets_keys_still_charges_once() -> anyhow::Result<()> {
-    // Every response is lost until after the provider has forgotten the key.
+    // Every response is lost, until after the provider has forgotten the key.
     let harness = Harness::start(forgetful(8, 4)).await?;
     harness.set_fault(fault("after_charge", "drop")).await?;
     let orders = harness.place_many(5).await?;

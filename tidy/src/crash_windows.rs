@@ -1,4 +1,4 @@
-//! The crash windows are what the code, the tests and ARCHITECTURE.md say they are.
+//! The table of crash windows matches the code, the tests and ARCHITECTURE.md.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use crash_windows::{Points, WINDOWS, table};
 
 use crate::repository::{assert_none, files, is_test, literals, read, root};
 
-/// What the name of a crash point begins with: the worker or step that passes it.
+/// First parts of crash point names: the worker or step that reaches the point.
 const PREFIXES: [&str; 11] = [
     "cancel",
     "charge",
@@ -21,7 +21,7 @@ const PREFIXES: [&str; 11] = [
     "refund",
     "relay",
 ];
-/// Shared crates pass their crash points through each service that uses them.
+/// Prefixes whose crash points are in a shared crate, which every service that uses it reaches.
 const SHARED: [(&str, &str); 3] = [
     ("inbox", "shared/inbox"),
     ("redrive", "shared/inbox"),
@@ -65,7 +65,7 @@ fn every_place_of_a_window_exists() {
             let is_test =
                 text.contains(&format!("fn {name}(")) || text.contains(&format!("{name}: "));
             if !is_test {
-                findings.push(format!("{}: {name} in {path} is no test", window.number));
+                findings.push(format!("{}: {name} in {path} is not a test", window.number));
             }
         }
     }
@@ -73,13 +73,13 @@ fn every_place_of_a_window_exists() {
 }
 
 #[test]
-fn every_point_of_a_window_is_passed_by_its_service() {
+fn every_point_of_a_window_is_in_its_service() {
     let mut findings = Vec::new();
     for window in WINDOWS {
         if let Points::None(reason) = window.points {
             assert!(
                 !reason.is_empty(),
-                "window {} says no reason",
+                "window {} gives no reason",
                 window.number
             );
         }
@@ -109,7 +109,7 @@ fn no_crash_point_is_without_a_window() {
     assert_none("crash points without a window", &unknown);
 }
 
-/// Each window is killed by a test that arms one of its points, so a renamed point goes red here.
+/// A test must arm every point by its name, so this fails if a point is renamed in the code only.
 #[test]
 fn every_point_is_armed_by_a_test() {
     let tests: String = files(&[".rs"])
@@ -137,7 +137,7 @@ fn architecture_shows_this_table() {
     );
 }
 
-/// The crash points in the source of a folder, tests aside.
+/// The crash points in the source of a folder, without tests.
 fn points_in(folder: &str) -> BTreeSet<String> {
     let sources = files(&[".rs"]).into_iter();
     let sources = sources.filter(|file| file.path.starts_with(folder) && !is_test(&file.path));

@@ -1,4 +1,4 @@
-//! Files and functions stay short enough to read in one go, and so does the README.
+//! Files, functions and the README stay short.
 
 use crate::repository::{assert_none, files, read};
 

@@ -1,5 +1,5 @@
-//! Tests that hold the repository to what it says about itself. There is no library here: run
-//! `cargo test -p tidy`, which needs neither Postgres nor Kafka.
+//! Tests that compare the documents with the code and enforce the project's style. There is no
+//! library here: run `cargo test -p tidy`, which needs neither Postgres nor Kafka.
 
 #[cfg(test)]
 mod crash_windows;

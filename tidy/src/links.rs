@@ -1,9 +1,9 @@
-//! Every link between documents leads to a file, and to a heading in it, that exists.
+//! Every link between documents leads to an existing file and heading.
 
 use crate::repository::{File, assert_none, files, read, root};
 
 #[test]
-fn links_are_alive() {
+fn links_between_documents_work() {
     let mut dead = Vec::new();
     let mut seen = 0;
     for file in files(&[".md"]) {
@@ -12,7 +12,7 @@ fn links_are_alive() {
                 continue;
             }
             seen += 1;
-            if let Some(reason) = fault(&file, target) {
+            if let Some(reason) = why_dead(&file, target) {
                 dead.push(format!("{}: {target} ({reason})", file.path));
             }
         }
@@ -21,7 +21,8 @@ fn links_are_alive() {
     assert_none("dead links", &dead);
 }
 
-fn fault(file: &File, target: &str) -> Option<String> {
+/// Why a link does not work, or `None` if it does.
+fn why_dead(file: &File, target: &str) -> Option<String> {
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
     let linked = match path {
         "" => file.path.clone(),
@@ -32,7 +33,7 @@ fn fault(file: &File, target: &str) -> Option<String> {
                 return Some("no such file".to_owned());
             };
             let Ok(inside) = full.strip_prefix(root()) else {
-                return Some("outside of the repository".to_owned());
+                return Some("outside the repository".to_owned());
             };
             inside.to_string_lossy().into_owned()
         }
@@ -43,7 +44,7 @@ fn fault(file: &File, target: &str) -> Option<String> {
     is_missing.then(|| format!("no heading #{anchor} in {linked}"))
 }
 
-/// The targets of `[text](target)` outside of code blocks.
+/// The targets of `[text](target)` outside code blocks.
 fn links(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for (index, block) in text.split("```").enumerate() {

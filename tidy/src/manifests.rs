@@ -1,8 +1,8 @@
-//! Every package says what it is.
+//! Every package has its metadata.
 
 use crate::repository::{assert_none, files, root};
 
-/// What each manifest must have; the workspace gives most of them their values.
+/// Fields that each manifest must have. Most inherit their value from the workspace.
 const FIELDS: [&str; 6] = [
     "description",
     "version",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Directories that hold nothing of ours.
+/// Directories without files of the project, or with generated files only.
 const SKIPPED: [&str; 4] = [".git", "target", ".sqlx", "node_modules"];
 
 pub(crate) fn root() -> PathBuf {
@@ -54,7 +54,7 @@ pub(crate) fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.starts_with("tests/") || path.ends_with("/tests.rs")
 }
 
-/// The string literals of Rust source that hold only these characters. Comments are skipped.
+/// The string literals of Rust source. Lines that are comments are skipped.
 pub(crate) fn literals(source: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in source.lines() {

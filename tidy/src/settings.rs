@@ -71,19 +71,21 @@ fn differences(
         match (documented.get(name), default) {
             (None, _) => findings.push(format!("{name} is not documented")),
             (Some(text), Some(default)) if text != default => {
-                findings.push(format!("{name}: {text} is documented, {default} is true"));
+                findings.push(format!(
+                    "{name}: documented as {text}, but the default is {default}"
+                ));
             }
             _ => {}
         }
     }
     let gone = documented.keys().filter(|name| !known.contains_key(*name));
-    findings.extend(gone.map(|name| format!("{name} is documented and does not exist")));
+    findings.extend(gone.map(|name| format!("{name} is documented but does not exist")));
     findings
 }
 
 struct Setting {
     name: String,
-    /// As far as it is a literal.
+    /// `None` if it is not a literal.
     default: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Words that the glossary retires do not come back.
+//! Words that the glossary retires are not used.
 
 use crate::repository::{assert_none, files, read};
 
@@ -43,7 +43,7 @@ fn retired_words_are_absent() {
 }
 
 /// What the third column of the glossary's tables lists, separated by commas. Words with a remark in
-/// brackets are retired in one sense only, which no test can tell.
+/// brackets are retired in one sense only, which a test cannot detect.
 fn retired() -> Vec<String> {
     let text = read(GLOSSARY);
     let rows = text.lines().filter(|line| line.starts_with("| "));
@@ -63,7 +63,7 @@ fn spaced(line: &str) -> String {
     let mut text = String::from(" ");
     let mut was_lower = false;
     for c in line.chars() {
-        // `CamelCase` and `snake_case` fall into words.
+        // `CamelCase` and `snake_case` are split into words.
         if c.is_uppercase() && was_lower {
             text.push(' ');
         }
@@ -79,7 +79,7 @@ fn spaced(line: &str) -> String {
 }
 
 #[test]
-fn names_fall_into_words() {
+fn names_are_split_into_words() {
     assert_eq!(
         spaced("let x = CancelWish::new(is_told);"),
         " let x cancel wish new is told "

@@ -36,7 +36,7 @@ pub(super) fn list(rows: &[Value]) -> String {
     table
 }
 
-/// Whether this message failed, rather than waits behind one that did.
+/// Whether this message failed itself. Otherwise it waits behind a failed one.
 pub(super) fn is_failed(row: &Value) -> bool {
     row["failed"] == true
 }
@@ -51,7 +51,7 @@ fn line(row: &Value) -> [String; 8] {
     if short.len() < cause.len() {
         short.push('…');
     }
-    // Up to the seconds.
+    // Without fractions of a second.
     let parked_at: String = text(&row["parked_at"]).chars().take(19).collect();
     [
         text(&row["service"]),

@@ -1,4 +1,4 @@
-//! The printed list: one line per check, and for a failed check what was seen instead.
+//! The printed list: one line per check. A failed check also shows what was seen instead.
 
 #[derive(Default)]
 pub(super) struct Checklist {

@@ -21,7 +21,7 @@ pub(super) struct Accepted {
 }
 
 /// Sends twenty copies of one request at once, and retries each as a client would. Returns every
-/// order id that came back, so that a second order would be counted in the books, too.
+/// order id that came back, so that a second order would also be counted in the books.
 pub(super) async fn parallel(checklist: &mut Checklist, client: &Client) -> Vec<Accepted> {
     let (key, body) = (new_key("verify-parallel"), order_body(1));
     let mut copies = JoinSet::new();

@@ -86,7 +86,7 @@ var breakages = []breakage{
 	{"overlays/production/kustomization.yaml", "newTag", "newTags", "overlays/production", "newTags"},
 }
 
-func TestEveryBreakageIsSeen(t *testing.T) {
+func TestEveryBreakageIsReported(t *testing.T) {
 	sources, err := readSources(repository)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestEveryBreakageIsSeen(t *testing.T) {
 	}
 }
 
-func TestTheManifestsAreGood(t *testing.T) {
+func TestManifestsHaveNoProblems(t *testing.T) {
 	sources, err := readSources(repository)
 	if err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func (s *System) checkDescription(lab *appsv1.Deployment, system description) {
 	for _, broker := range strings.Split(system.Brokers, ",") {
 		_, port, _ := strings.Cut(broker, ":")
 		number, _ := strconv.Atoi(port)
-		s.checkWayOut(lab, number)
+		s.checkEgress(lab, number)
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *System) checkDatabase(lab *appsv1.Deployment, name, text, own string) {
 	if err != nil {
 		number = postgresPort
 	}
-	s.checkWayOut(lab, number)
+	s.checkEgress(lab, number)
 	theirs, err := url.Parse(own)
 	if own == "" || err != nil {
 		return

@@ -1,4 +1,4 @@
-//! The mock provider's switchable faults.
+//! Arms and clears the mock provider's faults.
 
 use std::time::Duration;
 

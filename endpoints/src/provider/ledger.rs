@@ -1,4 +1,4 @@
-//! Counts in the provider's own database. Only its ledger proves what was charged: a response of
+//! Counts in the provider's own database. Only its ledger proves what was charged; a response of
 //! one of our services does not.
 
 use std::collections::HashMap;

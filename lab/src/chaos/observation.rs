@@ -13,7 +13,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Printed as the status when payment has no attempt for the order.
 const NO_ATTEMPT: &str = "none";
 
-/// What was seen, and whether the condition holds.
+/// The evidence, and whether the condition holds.
 #[derive(Debug, Default)]
 pub(super) struct Observation {
     pub(super) holds: bool,
@@ -110,7 +110,7 @@ pub(super) async fn handled_uncommitted(
     order: Uuid,
 ) -> anyhow::Result<Observation> {
     let paid = paid(databases, order).await?;
-    // No running process leaves a transaction idle for so long.
+    // No running process leaves a transaction idle for this long.
     let query = "select count(*) from pg_stat_activity
                  where datname = current_database() and state = 'idle in transaction'
                    and state_change < now() - interval '500 ms'

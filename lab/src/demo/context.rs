@@ -17,7 +17,7 @@ pub(super) const API_KEY: &str = "demo-key-acme";
 pub(super) struct Demo<'a> {
     pub(super) system: &'a System,
     pub(super) client: Client,
-    /// The provider's own database: the only proof of what was charged.
+    /// The provider's own database, the only proof of what was charged.
     pub(super) psp: PgPool,
     pub(super) payment: PgPool,
     orders: Vec<DemoOrder>,

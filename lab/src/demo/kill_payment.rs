@@ -1,7 +1,7 @@
 //! Chapter: payment is killed after the provider took the money and before payment recorded it.
 //!
-//! The moment is not left to chance. The provider holds its response, and payment is killed only once
-//! the provider's ledger shows the charge. If the kill hits any other moment, the demo fails.
+//! The timing is deterministic. The provider holds its response, and payment is killed only after the
+//! provider's ledger shows the charge. If the kill hits any other moment, the demo fails.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) async fn run(demo: &mut Demo<'_>) -> anyhow::Result<()> {
         .await?;
     wait_for_charge(demo, id).await?;
     kill_between_charge_and_record(demo, id).await?;
-    // The fault was for the call that just died. The next call meets a healthy provider.
+    // The fault was for the call that was just killed. The next call finds a healthy provider.
     provider::clear_faults(&psp_url).await?;
     watch_recovery(demo, id).await
 }
@@ -122,7 +122,7 @@ async fn watch_recovery(demo: &Demo<'_>, id: Uuid) -> anyhow::Result<()> {
     row.print();
     ensure!(
         row.tries >= 2,
-        "payment shows {} try, so the charge was not sent again",
+        "payment shows {} try: the charge was not sent again",
         row.tries
     );
     let count = demo.print_charges(id).await?;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::context::{Demo, DemoOrder, explain};
 
-/// With fewer orders a chapter forgot to record its own, and the table would prove nothing.
+/// With fewer orders, a chapter failed to record its own, and the table would prove nothing.
 const ORDERS_MIN: usize = 3;
 
 pub(super) async fn run(demo: &mut Demo<'_>) -> anyhow::Result<()> {

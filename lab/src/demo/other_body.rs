@@ -16,7 +16,7 @@ pub(super) async fn run(demo: &mut Demo<'_>, first: &Placed) -> anyhow::Result<(
         "a reused key got the response {}",
         rejected.summary()
     );
-    explain("The request is rejected and nothing happens. A replay would hide the client's bug,");
+    explain("The request is rejected and nothing is stored. A replay would hide the client's bug,");
     explain("and a second order under the same key would break the promise of the key.");
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(super) async fn run(demo: &mut Demo<'_>) -> anyhow::Result<()> {
         } else {
             ensure!(
                 response.is_retryable(),
-                "a copy was rejected for good: {}",
+                "a copy got a final rejection: {}",
                 response.summary()
             );
         }

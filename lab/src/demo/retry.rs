@@ -10,7 +10,7 @@ pub(super) async fn run(demo: &mut Demo<'_>, first: &Placed) -> anyhow::Result<(
     ensure!(again.replayed, "the retry was not marked as a replay");
     ensure!(
         again.status == first.response.status && again.body == first.response.body,
-        "the retry got another response than the first request"
+        "the retry and the first request got different responses"
     );
     explain("The response is the stored one, byte for byte. No second order exists.");
     Ok(())

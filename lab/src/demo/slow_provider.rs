@@ -28,7 +28,7 @@ pub(super) async fn run(demo: &mut Demo<'_>) -> anyhow::Result<()> {
         PSP_TIMEOUT_MS as f64 / 1_000.0,
     ));
     explain(&format!(
-        "A proxy in front of the order service times out after {} s and retries, too.",
+        "A proxy in front of the order service also times out, after {} s, and retries.",
         PROXY.timeout.as_secs_f64()
     ));
     explain(&format!(

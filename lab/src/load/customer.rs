@@ -19,7 +19,7 @@ use super::tally::Tally;
 const TRIES_MAX: u32 = 15;
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
-/// Longer than most responses take, so that hang-ups hit every stage of a request.
+/// Longest wait before a hang-up. Most responses take less, so hang-ups hit every stage of a request.
 const HANGUP_PATIENCE_MAX: Duration = Duration::from_millis(50);
 /// Long enough for the first request to be processed or lost.
 const HANGUP_RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -201,7 +201,7 @@ impl Customers {
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
-        // Counters and a list, which a panic elsewhere cannot leave half changed.
+        // A panic elsewhere cannot leave the counters half changed, so a poisoned lock is usable.
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

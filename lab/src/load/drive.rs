@@ -1,6 +1,6 @@
 //! Sends the orders of a plan. In a closed loop each client waits for its response. In an open loop
-//! the schedule is fixed, and latency counts from the scheduled time, so that a stalled system cannot
-//! hide behind requests that were never sent.
+//! the schedule is fixed and latency counts from the scheduled time. So requests that a stalled system
+//! delays count with their full latency.
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +47,7 @@ pub(super) struct DriveResult {
 }
 
 /// Runs the plan on its own single-threaded runtime, without work stealing and wake-ups across cores.
-/// The sampler runs elsewhere and does not delay it.
+/// The sampler runs on another thread and does not delay it.
 pub(super) async fn run(
     plan: Plan,
     urls: Vec<String>,

@@ -1,5 +1,6 @@
-//! A minimal HTTP/1.1 client for the load generator. The generator shares its cores with the system
-//! that it measures, and it must be able to hang up after a request is sent, so it owns its sockets.
+//! A minimal HTTP/1.1 client for the load generator. It owns its sockets for two reasons: the
+//! generator shares its cores with the system that it measures, and it must be able to hang up after a
+//! request is sent.
 //! It reads only what the order service sends: a status line, headers, and a body of known length.
 
 mod response;
@@ -27,7 +28,8 @@ struct Connection {
     received: Vec<u8>,
 }
 
-/// Idle keep-alive connections. The last used is taken first, so that few connections stay busy.
+/// Idle keep-alive connections. The most recently used one is taken first, so that few connections
+/// stay busy.
 pub(super) struct Pool {
     addresses: Vec<String>,
     next_address: AtomicUsize,
@@ -99,8 +101,8 @@ impl Pool {
         Ok(response)
     }
 
-    /// Sends the request and closes the connection after `patience` without reading: the server has the
-    /// order, and the client does not know it.
+    /// Sends the request and closes the connection after `patience` without reading. The server may have
+    /// stored the order, and the client does not know.
     pub(super) async fn hang_up(&self, request: &[u8], patience: Duration) -> io::Result<()> {
         let _permit = self.open.acquire().await.map_err(io::Error::other)?;
         let mut connection = self.take().await?;
@@ -122,7 +124,7 @@ impl Pool {
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        // A panic while pushing or popping cannot leave half a connection.
+        // A panic elsewhere cannot leave the list half changed, so a poisoned lock is usable.
         self.idle
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)

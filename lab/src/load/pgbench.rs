@@ -18,7 +18,7 @@ use testkit::postgres::database;
 /// Debian keeps the server's programs here, one directory per version.
 const PACKAGE_DIR: &str = "/usr/lib/postgresql";
 
-/// Runs pgbench in a scratch database, which is dropped afterwards in any case.
+/// Runs pgbench in a scratch database, which is dropped afterwards even if pgbench fails.
 pub(super) async fn run(target: &Target, clients: usize, seconds: u64) -> anyhow::Result<SqlLimit> {
     let order_url = target.database_url(Service::Order);
     let name = scratch_name(order_url)?;

@@ -39,12 +39,12 @@ pub(super) struct SqlLimit {
     pub(super) seconds: u64,
 }
 
-/// With `--backlog`: how the orders shipped that were accepted while payment was stopped.
+/// With `--backlog`: how fast the orders shipped that were accepted while payment was stopped.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct BacklogDrain {
     pub(super) orders: u64,
     pub(super) seconds: f64,
-    /// Part of these until the first order shipped: the restart, and joining the consumer group.
+    /// The part of `seconds` before the first order shipped: restarting and joining the consumer group.
     pub(super) first_after_s: f64,
     pub(super) orders_per_s: f64,
     /// Peak memory before payment was started again, and at the end.

@@ -1,4 +1,5 @@
-//! Requests, built before the run. Per order only the key is written into a copy of a template.
+//! Requests, prepared before the run. For each order, only the key is written into a copy of a
+//! template.
 
 use std::io::Write;
 

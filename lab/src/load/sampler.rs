@@ -26,7 +26,8 @@ pub(super) struct Sample {
 
 impl Sample {
     /// Accepted and not yet shipped. The two counts are not read at the same instant, and an order may
-    /// ship before its customer has the response, so the difference may be negative.
+    /// ship before its customer has the response, so the difference may be negative; it
+    /// then counts as 0.
     pub(super) fn backlog(&self) -> u64 {
         self.accepted.saturating_sub(self.shipped)
     }
@@ -38,7 +39,7 @@ pub(super) struct Samples {
     pub(super) meters: Meters,
 }
 
-/// Samples until `end` is cancelled, and once more then.
+/// Samples until `end` is cancelled, and then once more.
 pub(super) async fn run(
     target: &Target,
     orders: &PgPool,

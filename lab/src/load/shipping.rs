@@ -17,7 +17,7 @@ use endpoints::provider;
 /// Orders per query.
 const ORDERS_PER_QUERY_MAX: usize = 10_000;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// If nothing ships for so long, the rest will not ship either.
+/// If nothing ships for this long, the rest will not ship either.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
 /// When the accepted orders shipped.
@@ -31,7 +31,7 @@ pub(super) struct ShippingResult {
 }
 
 #[derive(Debug, Default, Clone, Serialize)]
-/// Charges of the accepted orders in the provider's counts.
+/// How many charges the accepted orders have in the provider's books.
 pub(super) struct LedgerCounts {
     pub(super) charged_once: u64,
     pub(super) not_charged: u64,

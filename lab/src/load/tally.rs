@@ -37,7 +37,7 @@ pub(super) struct Counts {
     pub(super) rejected: u64,
     /// Pairs of responses with one key that cannot both be true.
     pub(super) contradicted: u64,
-    /// Orders that were not accepted within the tries.
+    /// Orders that were not accepted before the tries ran out.
     pub(super) unresolved: u64,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Tally {
     pub(super) replays: Histogram<u64>,
     /// How late the generator sent: this should be far below the latencies that it reports.
     pub(super) lateness: Histogram<u64>,
-    /// The first unexpected response or error, as a starting point for a look into the logs.
+    /// The first unexpected response or error, as a starting point for a search in the logs.
     pub(super) first_error: Option<String>,
 }
 

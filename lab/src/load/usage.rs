@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// Linux reports process times in hundredths of a second, on every architecture (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
-/// Its children count, too: Postgres runs one process per connection.
+/// Its child processes are included: Postgres runs one process per connection.
 const POSTGRES: &str = "postgres";
 /// The name of the load generator's own line.
 const LAB: &str = "lab (generator)";
@@ -40,7 +40,7 @@ impl Meters {
     pub(super) fn sample(&mut self, pids: &[(String, u32)]) {
         for (name, pid) in pids {
             let sample = if name == POSTGRES {
-                sample_family(*pid)
+                sample_postgres(*pid)
             } else {
                 sample_process(*pid)
             };
@@ -64,7 +64,7 @@ impl Meters {
         meter.peak_kib = meter.peak_kib.max(kib);
     }
 
-    /// One line per name. CPU times of restarted processes are added up; of memory the peak counts.
+    /// One line per name. The CPU times of restarted processes are added; memory is the highest peak.
     pub(super) fn usage(&self) -> Vec<Usage> {
         let mut lines: Vec<Usage> = Vec::new();
         for ((name, _), meter) in &self.meters {
@@ -95,7 +95,7 @@ fn sample_process(pid: u32) -> Option<(u64, u64)> {
 
 /// Postgres as a whole: the postmaster, its ended children and the running ones. Shared buffers are
 /// mapped into each of them, so only the largest share of shared memory counts.
-fn sample_family(postmaster: u32) -> Option<(u64, u64)> {
+fn sample_postgres(postmaster: u32) -> Option<(u64, u64)> {
     let times = Times::parse(&fs::read_to_string(format!("/proc/{postmaster}/stat")).ok()?)?;
     let mut ticks = times.own + times.ended_children;
     let (mut private_kib, mut shared_kib) = (0, 0);
@@ -135,7 +135,8 @@ struct Times {
 }
 
 impl Times {
-    /// The command in parentheses may contain spaces and parentheses, so fields count after the last one.
+    /// The command in parentheses may contain spaces and parentheses, so fields are counted after the
+    /// last parenthesis.
     fn parse(stat: &str) -> Option<Self> {
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();

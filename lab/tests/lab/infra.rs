@@ -33,7 +33,7 @@ async fn killed_lab_leaves_no_process() {
     let mut names: Vec<String> = direct.iter().map(name).collect();
     names.sort();
     assert_eq!(names, ["lab\n", "postgres\n", "sleep\n"]);
-    // Postgres has child processes, which must end, too.
+    // Postgres has child processes, which must also end.
     let mut all = direct.clone();
     all.extend(direct.iter().flat_map(|pid| children(*pid)));
     assert!(all.len() > direct.len());

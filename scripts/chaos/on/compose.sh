@@ -11,7 +11,7 @@ instances() { compose ps -q "$1"; }
 about() { docker inspect -f "$2" "$1"; }
 name_of() { about "$1" '{{slice .Name 1}}'; }
 
-# network NAME CONTAINER: its full name and the container's address in it.
+# network NAME CONTAINER: prints the network's full name and the container's address in it.
 network() {
     local all found
     # shellcheck disable=SC2016  # a Docker template

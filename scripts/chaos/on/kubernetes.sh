@@ -44,14 +44,14 @@ url_of() {
 }
 
 # kill_instance SERVICE POD: returns when the pod is dead; its deployment creates a new one. This takes three
-# seconds: the kubelet waits 1 s for the preStop hook and always 2 s more between SIGTERM and SIGKILL. Not
-# with --force: that removes the pod object at once and gives its processes their full 30 s.
+# seconds: the kubelet waits 1 s for the preStop hook, then always 2 s between SIGTERM and SIGKILL. It does
+# not use --force, which removes the pod object at once but leaves its processes their full 30 s.
 kill_instance() {
     cluster delete "$2" --grace-period=1 --wait=true --timeout=60s --ignore-not-found >/dev/null &&
         say "killed $2"
 }
 
-# Traffic needs a policy that allows it. Without this one, payment cannot reach the provider.
+# Without this policy, payment cannot reach the provider.
 policy=networkpolicy/payment-to-psp
 cut_network() {
     local pod provider address
@@ -65,8 +65,8 @@ cut_network() {
     is_cut_off "$pod" "$address" ||
         fail "$pod still reaches the provider; use a network plugin that enforces policies"
     say "$pod cannot connect to the provider at $address"
-    # Some network plugins leave open connections alone. Those end with the provider's process, and the
-    # next process cannot be reached.
+    # Some network plugins keep open connections. These end with the provider's process, and payment cannot
+    # reach the next process.
     kill_all psp
 }
 mend_network() { cluster create -f - <<<"$saved" >/dev/null && say "created $policy again"; }

@@ -51,16 +51,16 @@ impl Handler for ShipPaid {
     }
 }
 
-/// Opens a shipment for each order that has none. Returns the messages that opened one, and the
-/// messages about orders that an earlier message opened, in this batch or before it.
+/// Opens a shipment for each order that has none. Returns the messages that opened a shipment, and
+/// the messages whose shipment an earlier message opened, in this batch or before it.
 async fn open<'a>(
     tx: &mut PgConnection,
     messages: Vec<OrderMessage<'a>>,
 ) -> anyhow::Result<(Vec<OrderMessage<'a>>, Vec<OrderMessage<'a>>)> {
-    let mut named = HashSet::with_capacity(messages.len());
+    let mut seen = HashSet::with_capacity(messages.len());
     let mut shipments = Vec::with_capacity(messages.len());
     for message in &messages {
-        if named.insert(message.order_id) {
+        if seen.insert(message.order_id) {
             shipments.push(message.shipment()?);
         }
     }

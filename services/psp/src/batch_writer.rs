@@ -16,11 +16,11 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use crate::Error;
 use crate::store::requests::{self, NewRequest, Recorded, RecordedByKey};
 
-/// Writers at work: one waits for the disk while another prepares.
+/// Number of writers: one prepares a batch while another waits for the disk.
 pub const WRITERS: usize = 3;
 /// Most requests in one statement.
 pub const BATCH_MAX: usize = 64;
-/// Most requests in the queue; above it the caller gets a 503.
+/// Most requests in the queue; a caller beyond it gets a 503.
 pub const QUEUE_MAX: usize = 4_096;
 
 /// The queue in front of the writers.
@@ -59,8 +59,8 @@ pub fn create(pool: &PgPool, window: TimeDelta) -> (WriteQueue, Vec<BatchWriter>
 }
 
 impl WriteQueue {
-    /// Returns when the request is committed, or was found in the books. After an error it may be
-    /// committed or not: only a repeat with the same key shows which.
+    /// Returns when the request is committed, or was found in the books. After an error it may or may
+    /// not be committed: only a repeat with the same key shows which.
     pub async fn record(&self, request: NewRequest) -> Result<Recorded, Error> {
         let (result, recorded) = oneshot::channel();
         let job = Job { request, result };

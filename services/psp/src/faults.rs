@@ -13,7 +13,7 @@ pub const FAULTS_MAX: usize = 1_000;
 #[derive(Debug, Default)]
 pub struct Faults {
     list: Mutex<FaultList>,
-    /// Saves every request the lock while no fault can apply.
+    /// While this is false, no fault can apply, and requests do not take the lock.
     any_armed: AtomicBool,
 }
 
@@ -23,7 +23,7 @@ struct FaultList {
     faults: Vec<ArmedFault>,
 }
 
-/// A fault and how often it was applied.
+/// A fault and how many times it was applied.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ArmedFault {
     pub id: u64,
@@ -77,7 +77,7 @@ impl Faults {
         list.faults.len() < before
     }
 
-    /// Applies the first fault that matches and whose probability says so, and counts it.
+    /// Applies the first matching fault that its probability selects, and counts it.
     pub fn apply(&self, point: Point, reference: &str) -> Option<AppliedFault> {
         if !self.any_armed.load(Ordering::Acquire) {
             return None;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn full_list_drops_spent_faults_first_and_then_takes_no_more() {
+    fn full_list_replaces_spent_faults_then_rejects_new_ones() {
         let faults = Faults::default();
         faults.arm(drop_before(Some(1))).unwrap();
         faults.apply(Point::BeforeCharge, "o").unwrap();

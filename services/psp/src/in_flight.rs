@@ -1,4 +1,4 @@
-//! Keys that a request works on right now.
+//! Keys that a request is working on.
 //!
 //! In memory, because this provider is one process and a charge is one statement: when the process
 //! dies, the work ends with it and no mark is left behind.
@@ -11,8 +11,8 @@ pub struct InFlight {
     keys: Mutex<HashSet<Arc<str>>>,
 }
 
-/// The exclusive right to work on a key. Released on drop: also after an error, a panic, or when the
-/// caller hangs up.
+/// The exclusive right to work on a key. Released on drop, even after an error or a panic, or when
+/// the caller hangs up.
 #[derive(Debug)]
 pub struct Claim<'a> {
     registry: &'a InFlight,
@@ -20,7 +20,7 @@ pub struct Claim<'a> {
 }
 
 impl InFlight {
-    /// Returns `None` while another request works on the key.
+    /// Returns `None` while another request is working on the key.
     pub fn claim(&self, key: &Arc<str>) -> Option<Claim<'_>> {
         let fresh = self.keys().insert(Arc::clone(key));
         fresh.then(|| Claim {
@@ -29,7 +29,7 @@ impl InFlight {
         })
     }
 
-    /// Whether a request works on the key.
+    /// Whether a request is working on the key.
     pub fn contains(&self, key: &str) -> bool {
         self.keys().contains(key)
     }

@@ -88,8 +88,8 @@ impl Provider {
         .await
     }
 
-    /// Whether a request works on the key right now. Call this before reading the books: a charge
-    /// that they do not show had not begun at the time of the call.
+    /// Whether a request is working on the key. Call this before reading the books: a charge that is
+    /// neither in flight nor in the books had not begun at the time of the call.
     pub fn is_in_flight(&self, key: &str) -> bool {
         self.in_flight.contains(key)
     }

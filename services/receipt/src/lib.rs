@@ -1,8 +1,8 @@
 //! The receipt service: one e-mail for each captured payment.
 //!
 //! SMTP has no idempotency key. If a sender loses the response to a mail, or dies before it records
-//! the response, it cannot ask the server whether the mail was accepted. So this is the one effect of
-//! the system that can happen twice: after such a loss, and only then, the mail is sent once more.
+//! the response, it cannot ask the server whether the mail was accepted. So a mail is the only effect
+//! of the system that can happen twice: after such a loss, and only then, it is sent once more.
 //! Repeated events, redelivery, replicas and restarts send nothing twice.
 
 pub mod config;

@@ -48,7 +48,7 @@ impl Recorder {
 impl Record for Recorder {
     type Output = Tried;
 
-    /// Records the outcomes in one statement. Returns the number of outcomes that were in time.
+    /// Records the outcomes in one statement. Returns the number of outcomes whose lease was current.
     async fn record(&self, batch: &[Done<Tried>]) -> anyhow::Result<usize> {
         let results: Vec<TryResult> = batch.iter().map(|it| self.result(it)).collect();
         let mut connection = database::acquire(&self.pool).await.context("connecting")?;
@@ -69,7 +69,7 @@ impl Record for Recorder {
     }
 }
 
-/// The reason without control characters and with a limited length: the mail server wrote it.
+/// Removes control characters and limits the length, because the text comes from the mail server.
 fn printable(reason: &str) -> String {
     let visible = |c: char| if c.is_control() { ' ' } else { c };
     reason.chars().map(visible).take(REASON_LEN_MAX).collect()

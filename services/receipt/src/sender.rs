@@ -1,8 +1,8 @@
 //! The sender: leases due mails and sends them to the mail server.
 //!
 //! No transaction is open while a mail is sent. If a sender dies, its lease expires. Unlike a payment
-//! provider, a mail server has no request for the outcome of a mail. The lease therefore counts each try
-//! as one that may have delivered. That count limits the repeats.
+//! provider, a mail server cannot be asked whether it accepted a mail. So the lease counts each try as a
+//! try in doubt, and the number of tries in doubt limits the repeats.
 
 use std::time::Instant;
 
@@ -20,7 +20,8 @@ use crate::smtp;
 use crate::store::receipts::{self, Leased};
 
 /// The error stored with a mail whose last allowed try ended without a recorded outcome.
-const GIVEN_UP: &str = "the sender was lost after it may have sent the mail, and no try is left";
+const GIVEN_UP: &str =
+    "the last allowed try ended without a recorded outcome; the mail may have been delivered";
 /// The reason of a try that did not start.
 const LEASE_EXPIRED: &str = "the lease expired before the mail was sent";
 
@@ -53,11 +54,11 @@ impl Work for Sender {
             .context("leasing mails")?;
         if (leased.len() as i64) < limit {
             // Nothing else is due: close the mails that may not be sent again.
-            let lost = receipts::give_up(&mut connection, TRIES_IN_DOUBT_MAX, GIVEN_UP)
+            let given_up = receipts::give_up(&mut connection, TRIES_IN_DOUBT_MAX, GIVEN_UP)
                 .await
-                .context("giving mails up")?;
-            for order_id in lost {
-                tracing::error!(%order_id, "delivery of a receipt is unknown, no try is left");
+                .context("giving up on mails")?;
+            for order_id in given_up {
+                tracing::error!(%order_id, "delivery of a receipt is unknown and no try is left");
             }
         }
         Ok(leased)
@@ -83,7 +84,7 @@ impl Work for Sender {
         finish(mail, outcome, span, started)
     }
 
-    /// This is a result: recording it takes the try out of the count of those that may have delivered.
+    /// An expired lease is a result too: recording it removes this try from the tries in doubt.
     fn expired(&self, mail: Leased) -> Option<Tried> {
         let outcome = SendOutcome::NotSent {
             reason: LEASE_EXPIRED.to_owned(),

@@ -1,4 +1,4 @@
-//! SMTP dialogues, classified by how far they came.
+//! SMTP dialogues, classified by how far they got.
 //!
 //! The client takes the steps one by one over lettre's connection instead of using its transport. The
 //! transport reports what failed, but not whether the content was already sent, and the outcome
@@ -30,8 +30,8 @@ pub struct Client {
     hello: ClientId,
     timeout: Duration,
     data_timeout: Duration,
-    /// Connections whose last dialogue succeeded. There are never more than concurrent dialogues, which
-    /// the sender limits.
+    /// Connections whose last dialogue succeeded. There are at most as many as concurrent dialogues,
+    /// which the sender limits.
     idle: Mutex<Vec<AsyncSmtpConnection>>,
 }
 
@@ -81,7 +81,8 @@ impl Client {
         }
     }
 
-    /// Runs the dialogue up to the content. After it the server waits for the mail and has nothing.
+    /// Runs the dialogue up to the content. Afterwards the server waits for the content and has none of
+    /// it yet.
     async fn prepare(
         &self,
         mail: &Message,

@@ -19,7 +19,7 @@ pub struct Settings {
     #[arg(long, env = "KAFKA_SESSION_TIMEOUT_MS", default_value_t = 6_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(100..))]
     pub kafka_session_timeout_ms: u32,
-    /// How often a message may fail before it is parked. Failures of the database do not count.
+    /// How many times a message may fail before it is parked. Failures of the database do not count.
     #[arg(long, env = "MESSAGE_TRIES_MAX", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub message_tries_max: u32,

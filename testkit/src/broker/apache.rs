@@ -16,7 +16,7 @@ use crate::{binaries, ports, readiness};
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 const HEAP: &str = "-Xmx512m";
 /// For a broker that runs for minutes on a few shared cores: the optimising compiler and the
-/// concurrent collector would take more CPU from the services than they save.
+/// concurrent garbage collector would cost the services more CPU time than they save.
 const LOW_CPU_FLAGS: [&str; 2] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
 
 /// A supervised node.

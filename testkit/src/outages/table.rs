@@ -8,7 +8,7 @@ use serde_json::Value;
 const DOCUMENT: &str = include_str!("../../../docs/store-outages.md");
 /// The code that adds the common routes to every service.
 const SERVICE_KIT_HTTP: &str = include_str!("../../../shared/service-kit/src/http.rs");
-/// In a table of routes, everything from here on exists for tests only.
+/// In the source of a table of routes, everything after this exists only for tests.
 const TESTS_ONLY: &str = "#[cfg(feature";
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 

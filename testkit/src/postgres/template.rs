@@ -1,6 +1,6 @@
 //! Databases that are migrated once per process and copied for each test.
 //!
-//! A migration commits, and waits for the disk, many times; a copy does so once.
+//! A migration commits and waits for the disk many times; a copy does so once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! Starts every child from one thread, with a wrapper that ends the child when that thread ends.
 //!
 //! The kernel sends the parent-death signal when the *thread* that forked the child ends. A tokio
-//! worker or a test's thread may end long before the program, so one thread that lives as long as
-//! the program starts all children.
+//! worker or a test's thread may end long before the program. So all children are started by one
+//! thread that lives as long as the program.
 
 use std::io;
 use std::path::PathBuf;

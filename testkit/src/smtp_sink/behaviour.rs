@@ -53,7 +53,7 @@ impl Action {
 pub fn set(mails_dir: &Path, behaviour: Behaviour) -> anyhow::Result<()> {
     let path = mails_dir.join(FILE_NAME);
     // Renamed into place, so that a reader never sees half of it. The draft's name contains the
-    // writer's process id, because the sink writes here, too.
+    // writer's process id, because the sink also writes here.
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     std::fs::write(&draft, serde_json::to_vec(&behaviour)?)
         .and_then(|()| std::fs::rename(&draft, &path))
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fault_happens_as_often_as_set_and_only_at_its_step() {
+    fn fault_happens_the_set_number_of_times_at_its_step() {
         let dir = tempfile::tempdir().unwrap();
         let faults = Faults::new(dir.path().to_owned());
         assert_eq!(faults.take(Point::Content), None);

@@ -10,13 +10,13 @@ use tokio::net::TcpStream;
 use super::behaviour::{Action, Faults, Point};
 use super::mails;
 
-/// Longest command line: twice the minimum of the standard, with space for extensions.
+/// Longest command line: twice the minimum that the standard requires, with space for extensions.
 const COMMAND_BYTES_MAX: usize = 1_024;
 /// Largest mail.
 const MAIL_BYTES_MAX: usize = 1024 * 1024;
-/// Most recipients of one mail: the minimum of the standard.
+/// Most recipients of one mail: the minimum that the standard requires.
 const RECIPIENTS_MAX: usize = 100;
-/// A client that sends nothing for so long is disconnected.
+/// A client that sends nothing for this long is disconnected.
 const IDLE_MAX: Duration = Duration::from_secs(300);
 
 /// What the sink does after a command.

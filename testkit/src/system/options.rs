@@ -54,9 +54,9 @@ pub struct SystemOptions {
     pub first_env: PerService<Env>,
     /// Processes per service. The second process of payment is `payment-2`, on a free port.
     pub replicas: PerService<u32>,
-    /// The existing Postgres is removed after the tests: databases are copied from templates that
-    /// are migrated once per process, and stay on the server when the system stops. To drop one,
-    /// Postgres syncs the files of all databases to disk, while every other drop waits.
+    /// Whether the existing Postgres is removed after the tests. If so, databases are copied from
+    /// templates that are migrated once per process, and stay on the server when the system stops. To
+    /// drop one, Postgres syncs the files of all databases to disk, while every other drop waits.
     pub disposable_server: bool,
     /// Print no progress and no restarts.
     pub quiet: bool,

@@ -28,7 +28,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// See [`System::start`].
 pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
     let progress = Progress::new(options.quiet);
-    // First the checks that can fail before anything is started.
+    // These checks come first, before anything is started.
     let binaries = Binaries::locate(options.bin_dir.as_deref())?;
     for service in Service::ALL {
         binaries.path(service.name())?;
@@ -101,7 +101,7 @@ async fn server(
         }
         Postgres::Existing(url) => {
             let reached = database::ping(url).await;
-            reached.context("the Postgres of the given URL is unreachable")?;
+            reached.context("the existing Postgres is unreachable")?;
             Ok((None, url.clone()))
         }
     }

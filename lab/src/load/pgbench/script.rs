@@ -51,7 +51,7 @@ pub(super) fn intake() -> anyhow::Result<String> {
     Ok(format!("{PRELUDE}{}", script_of(INTAKE_SQL, &PARAMETERS)?))
 }
 
-/// Replaces each `$n` by its expression and removes comments: a `$1` in a comment is no parameter.
+/// Replaces each `$n` by its expression and removes comments: a `$1` in a comment is not a parameter.
 fn script_of(sql: &str, parameters: &[&str]) -> anyhow::Result<String> {
     let statement = sql
         .lines()
@@ -80,7 +80,7 @@ fn script_of(sql: &str, parameters: &[&str]) -> anyhow::Result<String> {
     script.push_str(rest);
     ensure!(
         used.iter().all(|used| *used),
-        "the intake SQL has fewer parameters than PARAMETERS: remove the others"
+        "the intake SQL has fewer parameters than PARAMETERS: remove the unused ones"
     );
     Ok(format!("{};\n", script.trim().trim_end_matches(';')))
 }

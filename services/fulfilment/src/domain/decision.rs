@@ -11,7 +11,7 @@ pub enum Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectionReason {
     OutOfStock,
-    /// The client asked for it before fulfilment saw a payment.
+    /// The cancellation request arrived before the payment.
     Cancelled,
 }
 

@@ -21,7 +21,7 @@ pub struct PriorDecision {
 /// What fulfilment does about an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// Try to allocate stock; stock decides.
+    /// Try to allocate stock. The order ships if there is enough.
     Allocate,
     /// Reject the order. It does not ship, even if a payment follows.
     Cancel,

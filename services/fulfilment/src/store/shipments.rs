@@ -24,7 +24,10 @@ pub async fn open(
     let attempts: Vec<i32> = shipments.iter().map(|new| new.attempt).collect();
     let lines: Vec<Value> = shipments.iter().map(|new| new.lines.clone()).collect();
     let statuses: Vec<&str> = shipments.iter().map(|new| new.status.as_str()).collect();
-    let reasons: Vec<Option<&str>> = shipments.iter().map(|new| text(new.reason)).collect();
+    let reasons: Vec<Option<&str>> = shipments
+        .iter()
+        .map(|new| reason_text(new.reason))
+        .collect();
     sqlx::query_scalar!(
         "insert into shipments (order_id, attempt, lines, status, reason)
          select * from unnest($1::uuid[], $2::integer[], $3::jsonb[], $4::text[], $5::text[])
@@ -55,7 +58,10 @@ pub async fn decide(
 ) -> sqlx::Result<Vec<Uuid>> {
     let order_ids: Vec<Uuid> = decisions.iter().map(|new| new.order_id).collect();
     let statuses: Vec<&str> = decisions.iter().map(|new| new.status.as_str()).collect();
-    let reasons: Vec<Option<&str>> = decisions.iter().map(|new| text(new.reason)).collect();
+    let reasons: Vec<Option<&str>> = decisions
+        .iter()
+        .map(|new| reason_text(new.reason))
+        .collect();
     sqlx::query_scalar!(
         "update shipments
          set status = decision.status, reason = decision.reason, updated_at = now()
@@ -95,7 +101,7 @@ pub async fn lock(
     .await
 }
 
-/// Records the latest attempt that was rejected of each order. An earlier attempt changes nothing.
+/// Records the latest rejected attempt of each order. An earlier attempt changes nothing.
 pub async fn record_rejected_attempts(
     connection: &mut PgConnection,
     rejected: &[(Uuid, i32)],
@@ -114,6 +120,6 @@ pub async fn record_rejected_attempts(
     Ok(())
 }
 
-fn text(reason: Option<RejectionReason>) -> Option<&'static str> {
+fn reason_text(reason: Option<RejectionReason>) -> Option<&'static str> {
     reason.map(RejectionReason::as_str)
 }

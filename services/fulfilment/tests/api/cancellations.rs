@@ -41,7 +41,7 @@ async fn cancelled_order_does_not_ship_when_paid_later() {
     harness.topic.cancel_requested(order).await;
     harness.processed(1).await;
     assert_eq!(decisions(&harness).await, [cancelled(order)]);
-    // The payment arrives in another batch. The rejection already makes payment refund it.
+    // The payment arrives in another batch. Payment refunds it because of the rejection above.
     harness.topic.captured(order, &TWO).await;
     harness.processed(2).await;
     running.stop().await;
@@ -140,7 +140,7 @@ async fn reprocessing_all_messages_changes_nothing() {
 }
 
 #[tokio::test]
-async fn payment_of_a_rejected_order_by_a_later_attempt_is_rejected() {
+async fn later_attempt_of_a_rejected_order_is_rejected() {
     let harness = Harness::create(&STOCK).await;
     let (apart, together) = (Uuid::new_v4(), Uuid::new_v4());
     harness.topic.cancel_requested(together).await;

@@ -1,4 +1,4 @@
-//! A redelivered or re-published message ships nothing again.
+//! A redelivered or republished message ships nothing again.
 
 use uuid::Uuid;
 
@@ -62,7 +62,7 @@ async fn new_consumer_group_ships_nothing_again() {
     harness.decided(10).await;
     running.stop().await;
 
-    // The new group has no processed messages: only the shipments prevent a second one.
+    // The new group has no processed messages: only the row of the shipment prevents a second shipment.
     let other = format!("fulfilment-{}", Uuid::new_v4());
     let running = harness.start(&other).await;
     eventually("the new group has read everything", async || {

@@ -11,8 +11,8 @@ const OK: u16 = 200;
 const CREATED: u16 = 201;
 const PAYMENT_REQUIRED: u16 = 402;
 
-/// Has a status, although the domain knows no HTTP otherwise: a provider remembers a whole HTTP
-/// response under a key.
+/// Has an HTTP status, although the rest of the domain does not know HTTP: a provider stores a whole
+/// HTTP response under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiResponse {
     pub status: u16,
@@ -20,7 +20,7 @@ pub struct ApiResponse {
 }
 
 impl ApiResponse {
-    /// To a request that made a charge or a refund.
+    /// The response to a request that made a charge or a refund.
     pub fn created(object: &impl Serialize) -> Self {
         Self {
             status: CREATED,
@@ -32,13 +32,13 @@ impl ApiResponse {
         Self::error(PAYMENT_REQUIRED, decline.code(), decline.message())
     }
 
-    /// To every charge under a cancelled key.
+    /// The response to every charge under a cancelled key.
     pub fn key_cancelled() -> Self {
         let message = "This key was cancelled before it was charged.";
         Self::error(PAYMENT_REQUIRED, "cancelled", message)
     }
 
-    /// To a cancellation that came after the charge.
+    /// The response to a cancellation that came after the charge.
     pub fn already_captured(key: &str, charge: &Charge) -> Self {
         let status = charge::Status::Captured.as_str();
         Self {
@@ -47,7 +47,7 @@ impl ApiResponse {
         }
     }
 
-    /// To a cancellation: nothing was charged under the key, and nothing will be.
+    /// The response to a cancellation: nothing was charged under the key, and nothing will be.
     pub fn cancelled(key: &str) -> Self {
         Self {
             status: OK,
@@ -55,7 +55,7 @@ impl ApiResponse {
         }
     }
 
-    /// To a request that an injected fault ends with an error.
+    /// The response to a request that an injected fault ends with an error.
     pub fn failed(failure: Failure) -> Self {
         let code = match failure.status {
             409 => "conflict",

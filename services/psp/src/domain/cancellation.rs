@@ -1,4 +1,4 @@
-//! A request that a key never charge.
+//! A request to cancel a key, so that nothing is charged under it.
 
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ pub struct Fault {
     /// For `error`: the `Retry-After` to send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
-    /// How often it applies; without it, until it is cleared.
+    /// How many times it applies; without it, until it is cleared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
     /// The probability that it applies, from 0 to 1.
@@ -87,7 +87,7 @@ pub struct Failure {
 pub enum Invalid {
     #[error("a delay fault needs delay_ms of at most {DELAY_MS_MAX}")]
     Delay,
-    #[error("the status of an error is 409, 429 or 500 to 599")]
+    #[error("the status of an error must be 409, 429 or 500 to 599")]
     Status,
     #[error("probability must be from 0 to 1")]
     Probability,

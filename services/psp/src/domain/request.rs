@@ -23,7 +23,7 @@ pub struct Request {
     pub key: Arc<str>,
     pub reference: String,
     pub details: Details,
-    /// Equal for equal requests. The order of members and white space do not count.
+    /// Equal for equal requests. The order of members and white space do not matter.
     pub fingerprint: [u8; 32],
 }
 

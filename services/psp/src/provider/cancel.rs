@@ -10,7 +10,7 @@ use crate::domain::clock;
 use crate::domain::fault::Point;
 use crate::store::{cancellations, charges};
 
-/// Cancellations by what they found: `captured` or `cancelled`.
+/// Cancellations by outcome: `captured` or `cancelled`.
 const CANCELLATIONS: &str = "psp_cancellations_total";
 
 impl Provider {
@@ -33,8 +33,8 @@ impl Provider {
         Ok(interruption.map_or(CallerResponse::New(response), CallerResponse::from))
     }
 
-    /// Looks in the books first: a charge stays there after its key has expired. The look is only
-    /// a hint. The key's row decides between this cancellation and a charge in another process.
+    /// Reads the books first: a charge stays there after its key has expired. The result is only a
+    /// hint. The key's row decides between this cancellation and a charge in another process.
     async fn cancel_key(&self, key: &str) -> Result<ApiResponse, Error> {
         let (now, window) = (clock::now(), self.settings.key_window());
         let mut connection = self.pool.acquire().await?;
@@ -49,7 +49,7 @@ impl Provider {
             metrics::counter!(CANCELLATIONS, "outcome" => "cancelled").increment(1);
             return Ok(ApiResponse::cancelled(key));
         }
-        if cancellations::is_of_refund(&mut connection, key, now).await? {
+        if cancellations::is_refund_key(&mut connection, key, now).await? {
             return Err(Error::KeyReused);
         }
         // Another process has just charged under the key. A retry finds the charge in the books.

@@ -1,4 +1,4 @@
-//! Decides how to serve a request, before any time is spent on it.
+//! Decides how to serve a request, before any work is done.
 
 use money::Money;
 

@@ -1,4 +1,4 @@
-//! `GET /admin/faults`: the armed faults, and how often each was applied.
+//! `GET /admin/faults`: the armed faults, and how many times each was applied.
 
 use std::sync::Arc;
 

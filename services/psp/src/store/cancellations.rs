@@ -1,7 +1,7 @@
 //! Cancelling keys.
 //!
 //! A cancelled key is the same row that a charge under the key must write. So the primary key
-//! decides between the two, also between two processes: the second waits for the first and then
+//! decides between the two, even across processes: the second waits for the first and then
 //! finds its row. For this reason each step is one statement that decides under the row lock, never
 //! a read followed by a write.
 
@@ -49,7 +49,7 @@ pub async fn cancel(
     Ok(done.rows_affected() > 0)
 }
 
-/// Keeps a stored decline for one window from now: it stops charges as well as a cancelled key
+/// Keeps a stored decline for one window from now: it prevents charges just as a cancelled key
 /// does. Returns `false` if the key was not declined.
 pub async fn extend_decline(
     connection: &mut PgConnection,
@@ -72,7 +72,7 @@ pub async fn extend_decline(
 }
 
 /// Whether the key belongs to a refund.
-pub async fn is_of_refund(
+pub async fn is_refund_key(
     connection: &mut PgConnection,
     key: &str,
     now: DateTime<Utc>,

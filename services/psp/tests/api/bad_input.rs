@@ -40,7 +40,7 @@ async fn body_that_is_not_json_is_400_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn json_that_is_no_charge_is_422_and_stores_nothing() {
+async fn json_that_is_not_a_charge_is_422_and_stores_nothing() {
     let server = Server::start().await;
     for (field, value) in [
         ("amount", json!(0)),

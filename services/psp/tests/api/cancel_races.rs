@@ -30,7 +30,7 @@ async fn race(charging: &Server, cancelling: &Server) {
         let (key, body) = (format!("k-{n}"), order(&format!("o-{n}")));
         let charge = settled(async || charging.charge(&key, &body).await);
         let cancel = settled(async || cancelling.cancel(&key).await);
-        // Charge and cancellation take turns in going first.
+        // Charge and cancellation take turns at being sent first.
         let (charge, cancel) = if n.is_multiple_of(2) {
             tokio::join!(charge, cancel)
         } else {
@@ -71,8 +71,8 @@ async fn key_is_charged_or_cancelled_but_not_both() {
 #[tokio::test]
 async fn key_is_charged_or_cancelled_across_two_processes() {
     let server = Server::start().await;
-    let beside = server.start_beside().await;
-    race(&server, &beside).await;
+    let second = server.start_second().await;
+    race(&server, &second).await;
 }
 
 /// Waits until a statement is blocked by a row lock.
@@ -89,8 +89,8 @@ async fn statement_is_blocked(server: &Server) {
     .await;
 }
 
-/// Writes what another process writes when it charges under a key whose row has expired, or when it
-/// stores a 5xx for a charge that it made. The transaction stays open.
+/// Writes what another process writes for a charge under a key whose row has expired, or for a charge
+/// whose response is a stored 5xx. The transaction stays open.
 async fn charge_elsewhere(server: &Server, status: i16) -> Transaction<'static, Postgres> {
     let mut charge = server.books.begin().await.unwrap();
     sqlx::query(

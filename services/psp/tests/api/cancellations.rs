@@ -188,7 +188,7 @@ async fn refund_keys_and_cancelled_keys_are_separate() {
 async fn faults_apply_before_or_after_the_key_is_cancelled() {
     for (point, stored) in [("before_cancel", 0), ("after_cancel", 1)] {
         for action in ["drop", "error"] {
-            // Also a provider that stores 5xx does not store this one: it has no key.
+            // Even a provider that stores 5xx responses does not store this one: it has no key.
             let server = Server::start_with(&["--psp-replay-5xx", "stored"]).await;
             let fault = json!({"point": point, "action": action, "times": 1, "reference": "o-1"});
             server.arm(fault).await;

@@ -75,7 +75,7 @@ async fn stored_5xx_replays_whether_or_not_the_refund_was_made() {
 }
 
 #[tokio::test]
-async fn refund_in_flight_is_409_also_for_lookups() {
+async fn refund_in_flight_is_409_for_lookups_too() {
     let fault = json!({"point": "during_refund", "action": "hang", "times": 1});
     let (server, body) = with_fault(&[], fault).await;
     tokio::select! {

@@ -38,7 +38,7 @@ impl Server {
 
     /// Starts another provider on the same books. It does not know the keys that the first has in
     /// flight.
-    pub(crate) async fn start_beside(&self) -> Self {
+    pub(crate) async fn start_second(&self) -> Self {
         Self::on(self.database_url.clone(), &[]).await
     }
 
@@ -53,7 +53,7 @@ impl Server {
         ];
         let program = Program::parse_from(fixed.iter().chain(flags));
         let Command::Serve(config) = program.command else {
-            panic!("flags of serve expected")
+            unreachable!("the flags say serve")
         };
         let application = Application::build(config).await.unwrap();
         let port = application.port();
@@ -146,7 +146,7 @@ impl Server {
         response.json()["id"].as_u64().unwrap()
     }
 
-    /// How often each fault was applied, in the order in which they were armed.
+    /// How many times each fault was applied, in the order in which they were armed.
     pub(crate) async fn fired(&self) -> Vec<u64> {
         let list = self.get("/admin/faults").await;
         let faults = list["data"].as_array().unwrap();

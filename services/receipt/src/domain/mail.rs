@@ -11,7 +11,7 @@ use lettre::message::{Mailbox, Message};
 use money::Money;
 use uuid::Uuid;
 
-/// Finds the mail in our logs and traces.
+/// Links the mail to our logs and traces.
 const CORRELATION_ID: HeaderName = HeaderName::new_from_ascii_str("X-Correlation-Id");
 /// Stops automatic responses such as out-of-office notes (RFC 3834).
 const AUTO_SUBMITTED: HeaderName = HeaderName::new_from_ascii_str("Auto-Submitted");
@@ -50,8 +50,8 @@ impl Receipt {
             .context("composing the mail")
     }
 
-    /// Derived from the event id, so a repeat has the same one. Mail servers and clients that compare
-    /// it show one mail where two arrived.
+    /// Derived from the event id, so a repeat has the same Message-ID. Mail servers and clients that
+    /// compare it show one mail if two arrive.
     fn message_id(&self, from: &Mailbox) -> String {
         format!("<{}@{}>", self.event_id, from.email.domain())
     }

@@ -27,7 +27,7 @@ impl Recipients {
     }
 
     /// The customer's address. The id is untrusted text. An id that is not a plain local part is not
-    /// repaired, because the repaired one may be another customer's.
+    /// repaired, because the result might be another customer's address.
     pub fn of(&self, customer_id: &str) -> String {
         let local = match is_local_part(customer_id) {
             true => customer_id,

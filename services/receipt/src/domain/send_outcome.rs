@@ -9,13 +9,13 @@ pub enum SendOutcome {
     Accepted,
     /// Definite: this try delivered nothing. A retry may succeed.
     NotSent { reason: String },
-    /// Definite: this try delivered nothing, and the server never accepts this mail.
+    /// Definite: this try delivered nothing, and the server will never accept this mail.
     PermanentFailure { reason: String },
     /// The content was sent, but the server's response to it was lost.
     Ambiguous { reason: String },
 }
 
-/// How far the dialogue came.
+/// How far the dialogue got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Connection, greeting, encryption, login, sender: the same for every mail.
@@ -76,7 +76,7 @@ pub fn classify(stage: Stage, failure: &DialogueFailure) -> SendOutcome {
         {
             SendOutcome::PermanentFailure { reason }
         }
-        // After the content, a code that is neither success nor failure says nothing.
+        // After the content, a code that is neither success nor failure leaves the outcome unknown.
         (Stage::Content, DialogueFailure::Response { code, .. }) if !(400..500).contains(code) => {
             SendOutcome::Ambiguous { reason }
         }

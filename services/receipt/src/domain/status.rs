@@ -13,9 +13,9 @@ text_enum! {
         /// Logged, and not known to be sent: due, leased or waiting for a retry.
         Pending = "pending",
         Sent = "sent",
-        /// The server never accepts it, and nothing was delivered.
+        /// The server will never accept it, and nothing was delivered.
         Failed = "failed",
-        /// It may have arrived, and it is not sent again. An operator must look at it.
+        /// It may have been delivered, and it is not sent again. An operator must look at it.
         Unknown = "unknown",
     }
 }
@@ -30,7 +30,7 @@ pub struct State {
 /// Returns the state after a try. A mail that is not pending stays as it is.
 ///
 /// `state.tries_in_doubt` includes this try: the lease counts it before the first byte is sent, and
-/// only a definite outcome takes it back. A sender that dies during its last allowed try
+/// only a definite outcome removes it. A sender that dies during its last allowed try
 /// leaves the same state as an ambiguous outcome: unknown.
 pub fn next(state: State, outcome: &SendOutcome) -> State {
     let State {

@@ -219,7 +219,7 @@ pub struct LoggedReceipt {
     pub recipient: String,
     pub status: String,
     pub tries: i32,
-    /// Tries that may have delivered it. Above one, the customer may have it twice.
+    /// Tries that may have delivered it. If there are two, the customer may have got two mails.
     pub tries_in_doubt: i32,
     pub last_error: Option<String>,
     pub sent_at: Option<DateTime<Utc>>,

@@ -7,7 +7,12 @@ use crate::harness::Harness;
 
 async fn build_error(harness: &Harness, flags: &[&str]) -> String {
     let built = build(config(harness, flags)).await;
-    format!("{:#}", built.err().expect("the application was built"))
+    format!(
+        "{:#}",
+        built
+            .err()
+            .expect("the application was built with invalid settings")
+    )
 }
 
 #[tokio::test]

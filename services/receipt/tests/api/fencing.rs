@@ -7,7 +7,7 @@ use testkit::smtp_sink::Action;
 use crate::harness::{Harness, LONG, eventually};
 
 #[tokio::test]
-async fn lost_sender_is_followed_by_one_more_try_and_no_third() {
+async fn mail_of_lost_senders_is_tried_at_most_twice() {
     let harness = Harness::create().await;
     let order = harness.log_new().await;
     // These senders die with their lease: their results are never recorded.
@@ -50,7 +50,7 @@ async fn stale_result_changes_nothing() {
     let token = harness.row(order).await.lease_token;
     assert!(token.is_some());
 
-    // Its result would take back a try in doubt that belongs to its successor.
+    // The stale result would remove a try in doubt that belongs to the successor.
     assert_eq!(harness.record(&zombie).await, 0);
     let row = harness.row(order).await;
     assert_eq!(row.state(), ("pending", 2, 2));

@@ -130,7 +130,7 @@ impl Harness {
         tried.len()
     }
 
-    /// The mail server misbehaves this often, then works again.
+    /// Makes the mail server misbehave this many times. Then it works again.
     pub(crate) fn misbehave(&self, action: Action, times: u32) {
         behaviour::set(self.mails.path(), Behaviour { action, times }).unwrap();
     }

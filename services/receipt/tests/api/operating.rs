@@ -9,7 +9,7 @@ use testkit::smtp_sink::Action;
 use crate::application::start;
 use crate::harness::{Harness, eventually};
 
-/// Fails the record of a sent mail with the error of a database that restarts. A sequence counts the
+/// Makes recording a sent mail fail with the error of a restarting database. A sequence counts the
 /// tries, because a rollback does not reset it.
 const BREAK_RECORD: &str = "
     create sequence records;
@@ -85,8 +85,8 @@ async fn operator_can_read_the_state_of_a_receipt() {
     assert!(error.starts_with("550 "), "{error}");
     assert_eq!(entry["sent_at"], Value::Null);
     assert_eq!(entry["order_id"], order.to_string());
-    for nothing in ["nonsense", "00000000-0000-0000-0000-000000000000"] {
-        let response = reqwest::get(url(nothing)).await.unwrap();
+    for missing in ["nonsense", "00000000-0000-0000-0000-000000000000"] {
+        let response = reqwest::get(url(missing)).await.unwrap();
         assert_eq!(response.status(), StatusCode::NOT_FOUND);
         assert_eq!(
             response.headers()["content-type"],

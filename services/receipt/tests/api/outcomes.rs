@@ -93,7 +93,7 @@ async fn permanent_failure_is_not_retried() {
     }
 }
 
-/// One mail fails, one mail is accepted: neither affects the other.
+/// One mail fails and one is accepted; neither affects the other.
 #[tokio::test]
 async fn outcomes_of_one_batch_are_independent() {
     let harness = Harness::create().await;

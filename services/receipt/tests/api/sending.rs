@@ -1,4 +1,4 @@
-//! Each mail is sent once, also by parallel senders.
+//! Each mail is sent once, even by parallel senders.
 
 use std::collections::BTreeSet;
 

@@ -27,7 +27,7 @@ async fn schema_names_every_receipt_status() {
 
 /// The queries that lease and give up name this status as a literal, as the index does.
 #[tokio::test]
-async fn index_of_due_mails_holds_pending_ones() {
+async fn due_index_covers_pending_mails() {
     let harness = Harness::create().await;
     let index = literals::of_index(&harness.pool, "receipts_due").await;
     assert!(index.unwrap().iter().eq([Status::Pending.as_str()]));

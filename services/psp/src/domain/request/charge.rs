@@ -18,7 +18,7 @@ struct Body {
     amount: i64,
     currency: Currency,
     payment_method: String,
-    /// Notes of the caller: part of the fingerprint, but not stored.
+    /// The caller's notes: part of the fingerprint, but not stored.
     #[serde(default)]
     metadata: BTreeMap<String, Value>,
 }

@@ -16,7 +16,7 @@ struct Body {
 }
 
 impl Request {
-    /// Checks only the request. Whether the charge exists and is large enough is in the books.
+    /// Checks only the request. Only the books show whether the charge exists and is large enough.
     pub fn refund(header: Option<&[u8]>, body: &[u8]) -> Result<Self, Invalid> {
         let key = key(header)?;
         let body: Body = read(body)?;
@@ -37,8 +37,8 @@ impl Request {
     }
 }
 
-/// Starts with a fixed word and has four members; a charge's has five. So no refund has the
-/// fingerprint of a charge.
+/// The hashed array starts with a fixed word and has four members; that of a charge has five. So no
+/// refund has the fingerprint of a charge.
 fn fingerprint(body: &Body) -> [u8; 32] {
     let canonical = json!(["refund", body.charge_id, body.amount, body.reference]);
     Sha256::digest(canonical.to_string()).into()

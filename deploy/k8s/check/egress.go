@@ -9,11 +9,11 @@ import (
 // The policy that scripts/chaos/on/kubernetes.sh deletes to cut payment off from the provider.
 const cutPolicy = "payment-to-psp"
 
-// checkWayOut checks that a policy allows the deployment's pods to connect to a port outside.
-func (s *System) checkWayOut(from *appsv1.Deployment, port int) {
+// checkEgress checks that a policy allows the deployment's pods to connect to a port outside the namespace.
+func (s *System) checkEgress(from *appsv1.Deployment, port int) {
 	for _, policy := range s.policies {
-		for _, rule := range s.waysOut(policy, from) {
-			if hasNumber(rule.Ports, port, nil) && (len(rule.To) == 0 || rule.To[0].PodSelector == nil) {
+		for _, rule := range s.egressRules(policy, from) {
+			if includesPort(rule.Ports, port, nil) && (len(rule.To) == 0 || rule.To[0].PodSelector == nil) {
 				return
 			}
 		}
@@ -21,27 +21,27 @@ func (s *System) checkWayOut(from *appsv1.Deployment, port int) {
 	s.fault("Deployment %s: no NetworkPolicy allows it to connect to port %d", from.Name, port)
 }
 
-// checkCut checks that payment reaches the provider only by the policy that the scripts delete.
+// checkCut checks that payment reaches the provider only through the policy that the scripts delete.
 func (s *System) checkCut() {
 	payment, provider := s.deployment("payment"), s.deployment("psp")
 	if payment == nil || provider == nil {
 		return
 	}
 	port := int(provider.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort)
-	var ways []string
+	var policies []string
 	for _, policy := range s.policies {
-		for _, rule := range s.waysOut(policy, payment) {
-			if hasNumber(rule.Ports, port, provider) && s.mayMean(rule.To, provider) {
-				ways = append(ways, policy.Name)
+		for _, rule := range s.egressRules(policy, payment) {
+			if includesPort(rule.Ports, port, provider) && s.mayInclude(rule.To, provider) {
+				policies = append(policies, policy.Name)
 			}
 		}
 	}
-	if len(ways) != 1 || ways[0] != cutPolicy {
-		s.fault("payment reaches the provider by %v, but scripts/chaos deletes only %s", ways, cutPolicy)
+	if len(policies) != 1 || policies[0] != cutPolicy {
+		s.fault("payment reaches the provider by %v, but scripts/chaos deletes only %s", policies, cutPolicy)
 	}
 }
 
-func (s *System) waysOut(policy *networkingv1.NetworkPolicy, from *appsv1.Deployment) []networkingv1.NetworkPolicyEgressRule {
+func (s *System) egressRules(policy *networkingv1.NetworkPolicy, from *appsv1.Deployment) []networkingv1.NetworkPolicyEgressRule {
 	for _, deployment := range s.selected(&policy.Spec.PodSelector) {
 		if deployment == from {
 			return policy.Spec.Egress
@@ -50,8 +50,8 @@ func (s *System) waysOut(policy *networkingv1.NetworkPolicy, from *appsv1.Deploy
 	return nil
 }
 
-// mayMean reports whether peers may include the pods of a deployment. Addresses and namespaces count as yes.
-func (s *System) mayMean(peers []networkingv1.NetworkPolicyPeer, to *appsv1.Deployment) bool {
+// mayInclude reports whether peers may include the pods of a deployment. Addresses and namespaces count as yes.
+func (s *System) mayInclude(peers []networkingv1.NetworkPolicyPeer, to *appsv1.Deployment) bool {
 	for _, peer := range peers {
 		if peer.PodSelector == nil || peer.NamespaceSelector != nil {
 			return true
@@ -65,8 +65,8 @@ func (s *System) mayMean(peers []networkingv1.NetworkPolicyPeer, to *appsv1.Depl
 	return len(peers) == 0
 }
 
-// hasNumber reports whether a port is among those of a rule. Port names are those of `to`.
-func hasNumber(ports []networkingv1.NetworkPolicyPort, number int, to *appsv1.Deployment) bool {
+// includesPort reports whether the ports of a rule include a number. Port names are those of the pods of `to`.
+func includesPort(ports []networkingv1.NetworkPolicyPort, number int, to *appsv1.Deployment) bool {
 	for _, port := range ports {
 		switch {
 		case port.Port == nil:
