@@ -20,7 +20,8 @@ var (
 	drainTimeout = regexp.MustCompile(`DRAIN_TIMEOUT: Duration = Duration::from_secs\((\d+)\)`)
 	systemEnv    = regexp.MustCompile(`\bSYSTEM_VAR: &str = "([A-Z0-9_]+)"`)
 	envName      = regexp.MustCompile(`\benv = "([A-Z0-9_]+)"`)
-	kitSettings  = regexp.MustCompile(`\bservice_kit::(\w+)::Settings\b`)
+	kitSettings  = regexp.MustCompile(`\b(database|kafka|retention)::Settings\b`)
+	application  = regexp.MustCompile(`\bapplication::Settings\b`)
 )
 
 func readSources(repository string) (Sources, error) {
@@ -64,6 +65,13 @@ func (s Sources) settings(service string) (map[string]bool, error) {
 		return nil, err
 	}
 	paths := []string{own, filepath.Join(s.repository, "shared/telemetry/src/lib.rs")}
+	if application.Match(text) {
+		shared := filepath.Join(s.repository, "shared/application/src/settings.rs")
+		if text, err = os.ReadFile(shared); err != nil {
+			return nil, err
+		}
+		paths = append(paths, shared)
+	}
 	for _, kit := range kitSettings.FindAllSubmatch(text, -1) {
 		paths = append(paths, filepath.Join(s.repository, "shared/service-kit/src", string(kit[1])+".rs"))
 	}
