@@ -8,7 +8,7 @@ mod table;
 mod windows;
 
 pub use table::table;
-pub use windows::WINDOWS;
+pub use windows::windows;
 
 /// One window. Places are written `path#name`: a file of the repository and a name in it.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Points, WINDOWS, Window};
+use crate::{Points, Window, windows};
 
 /// Header and rows, ending with a line break.
 pub fn table() -> String {
@@ -10,7 +10,7 @@ pub fn table() -> String {
         "| # | who dies, and when | what is durable | what repairs it | crash point | code | SQL | test |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
-    for window in WINDOWS {
+    for window in windows() {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", row(window));
     }

@@ -206,11 +206,11 @@ async fn window_18_order_killed_after_cancel_request_commit() -> anyhow::Result<
 }
 
 #[tokio::test]
-async fn window_14_payment_killed_while_provider_cancels_key() -> anyhow::Result<()> {
+async fn window_28_payment_killed_while_provider_cancels_key() -> anyhow::Result<()> {
     kill_at(Service::Payment, "cancel.in_flight").await
 }
 
 #[tokio::test]
-async fn window_14_payment_killed_after_key_cancel_before_record() -> anyhow::Result<()> {
+async fn window_28_payment_killed_after_key_cancel() -> anyhow::Result<()> {
     kill_at(Service::Payment, "cancel.answered").await
 }

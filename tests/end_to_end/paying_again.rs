@@ -59,7 +59,7 @@ async fn no_second_attempt_while_the_first_is_unknown() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn window_18_order_killed_after_attempt_commit() -> anyhow::Result<()> {
+async fn window_27_order_killed_after_attempt_commit() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let order = place_declined(&harness).await?;
     harness.arm(Service::Order, "pay_again.committed").await?;
