@@ -52,6 +52,9 @@ run_tests() {
         cargo test --workspace --features "$FEATURES" "$@"
 }
 
+# A build from nothing gains nothing from incremental compilation.
+[[ -d $TARGET ]] || export CARGO_INCREMENTAL=0
+
 step "install" install
 step "settings" settings
 step "format" cargo fmt --all --check

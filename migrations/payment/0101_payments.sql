@@ -19,7 +19,7 @@ create table payments (
     -- captured: the money was taken. declined: it was not.
     -- voided:   closed without money. Fulfilment rejected the order before any charger leased the
     --           attempt, or the key was cancelled at the provider.
-    status           text        not null default 'pending'
+    status           text        not null
         check (status in ('pending', 'unknown', 'captured', 'declined', 'voided')),
     -- Calls so far, including one whose process died.
     tries            integer     not null default 0,
@@ -100,7 +100,7 @@ create table refunds (
     currency        text        not null,
     -- `out_of_stock`, `cancelled` or `orphan`.
     reason          text        not null,
-    status          text        not null default 'pending'
+    status          text        not null
         check (status in ('pending', 'unknown', 'refunded')),
     -- The lease, as in `payments`.
     tries           integer     not null default 0,

@@ -11,7 +11,7 @@ create table receipts (
     amount         bigint      not null,
     currency       text        not null,
     lines          jsonb       not null,
-    status         text        not null default 'pending'
+    status         text        not null
         check (status in ('pending', 'sent', 'failed', 'unknown')),
     -- SMTP dialogues started so far, including one whose sender died.
     tries          integer     not null default 0,

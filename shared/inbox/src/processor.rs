@@ -90,8 +90,8 @@ impl<H: Handler> Processor<H> {
             }
         };
         let limit = self.settings.transaction_max;
-        let parked = tokio::time::timeout(limit, self.park(message, &cause)).await;
-        Ok(parked.context("parking a message timed out")??)
+        let parked = database::with_timeout(limit, self.park(message, &cause)).await;
+        Ok(parked.context("parking a message")?)
     }
 
     /// Records and handles the readable messages in one transaction. Messages of blocked orders go to
@@ -101,9 +101,7 @@ impl<H: Handler> Processor<H> {
             return Ok(Tally::default());
         }
         let limit = self.settings.transaction_max;
-        let tally = tokio::time::timeout(limit, self.transact(messages))
-            .await
-            .context("the transaction timed out")??;
+        let tally = database::with_timeout(limit, self.transact(messages)).await?;
         self.handler.committed();
         metrics::counter!(metric::INBOX_PROCESSED).increment(tally.fresh as u64);
         metrics::counter!(metric::INBOX_DUPLICATES).increment(tally.duplicates as u64);

@@ -115,7 +115,7 @@ async fn redrive<H: Handler>(
 ) -> Result<Json<Redriven>, Problem> {
     let id = read_id(&id)?;
     let limit = processor.settings.transaction_max;
-    let redriven = with_limit(limit, processor.redrive(id)).await;
+    let redriven = database::with_timeout(limit, processor.redrive(id)).await;
     redriven.map(Json).map_err(problem)
 }
 
@@ -125,7 +125,7 @@ async fn discard<H: Handler>(
 ) -> Result<Json<DiscardResponse>, Problem> {
     let id = read_id(&id)?;
     let limit = processor.settings.transaction_max;
-    match with_limit(limit, processor.discard(id))
+    match database::with_timeout(limit, processor.discard(id))
         .await
         .map_err(problem)?
     {
@@ -145,13 +145,6 @@ async fn discard<H: Handler>(
     }
 }
 
-async fn with_limit<T>(
-    limit: Duration,
-    work: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<T> {
-    tokio::time::timeout(limit, work).await?
-}
-
 fn read_id(id: &str) -> Result<i64, Problem> {
     id.parse().map_err(|_| unknown())
 }
@@ -168,10 +161,7 @@ fn bad_query(error: &QueryRejection) -> Problem {
 fn problem(error: anyhow::Error) -> Problem {
     let chain = format!("{error:#}");
     tracing::warn!(error = chain, "operator request failed");
-    let is_transient = error.chain().any(|cause| {
-        database::is_transient_cause(cause) || cause.is::<tokio::time::error::Elapsed>()
-    });
-    match is_transient {
+    match error.chain().any(database::is_transient_cause) {
         true => Problem::unavailable(RETRY_AFTER),
         false => Problem::internal(),
     }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::anyhow;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
@@ -10,7 +9,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use service_kit::Problem;
+use service_kit::{Problem, database};
 use sqlx::PgPool;
 
 use crate::{Wake, republish};
@@ -46,8 +45,7 @@ async fn handle(
     let Json(RepublishRequest { since }) = request.map_err(|error| {
         Problem::new(StatusCode::BAD_REQUEST, "invalid_body", error.body_text())
     })?;
-    let republished = tokio::time::timeout(REPUBLISH_TIMEOUT, republish(&pool, since)).await;
-    let republished = republished.unwrap_or_else(|_| Err(anyhow!("marking rows timed out")));
+    let republished = database::with_timeout(REPUBLISH_TIMEOUT, republish(&pool, since)).await;
     let republished = republished.map_err(|error| {
         let error = format!("{error:#}");
         tracing::warn!(error, "republication failed, nothing changed");

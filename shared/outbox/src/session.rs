@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use service_kit::database;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
@@ -64,9 +65,7 @@ impl Session {
 
 /// Fails after [`DATABASE_TIMEOUT`].
 pub(crate) async fn bounded<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::time::timeout(DATABASE_TIMEOUT, work)
-        .await
-        .context("the database does not respond")?
+    database::with_timeout(DATABASE_TIMEOUT, work).await
 }
 
 async fn connect(database: &PgConnectOptions) -> anyhow::Result<Session> {

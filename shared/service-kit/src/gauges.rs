@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::min_interval;
+use crate::{database, min_interval};
 use tokio_util::sync::CancellationToken;
 
 /// How often gauges are read: about as often as metrics are scraped.
@@ -54,9 +54,7 @@ impl Gauges {
     /// if the store is unreachable, the workers that need it log a warning.
     async fn read_all(&self) {
         for Gauge { name, read } in &self.0 {
-            let reading = tokio::time::timeout(READING_TIMEOUT, read()).await;
-            let reading = reading.unwrap_or_else(|_| Err(anyhow::anyhow!("the reading timed out")));
-            if let Err(error) = reading {
+            if let Err(error) = database::with_timeout(READING_TIMEOUT, read()).await {
                 let error = format!("{error:#}");
                 tracing::debug!(name, error, "gauge not read");
             }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::database;
+
 /// Longest time one step may take. A database that does not respond must not block the reaper.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -77,9 +79,7 @@ impl Reaper {
         for Sweep { name, step } in &self.sweeps {
             let mut removed = 0;
             let result = loop {
-                let step = tokio::time::timeout(STEP_TIMEOUT, step()).await;
-                let step = step.unwrap_or_else(|_| Err(anyhow::anyhow!("the step timed out")));
-                match step {
+                match database::with_timeout(STEP_TIMEOUT, step()).await {
                     Ok(Swept::More(more)) => removed += more,
                     Ok(Swept::Done(last)) => break Ok(removed + last),
                     Err(error) => break Err(error),

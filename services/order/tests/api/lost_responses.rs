@@ -64,6 +64,7 @@ async fn retry_places_an_order_that_never_reached_the_store() {
         ("k-1", order_with("reference", "cart-1"), b"COMMIT\0"),
     ] {
         let (store, harness) = connected().await;
+        let _held = harness.hold_maintenance().await;
         store.proxy.lose(Loss::Request, marker);
         let failed = harness.post(key, &body).await;
         assert!(store.proxy.has_lost());

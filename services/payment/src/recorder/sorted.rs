@@ -40,7 +40,9 @@ impl<'a> Sorted<'a> {
     }
 
     fn add_attempt(&mut self, answered: &'a Answered, delay: Duration) {
-        // Only an open attempt is leased, and the update checks the lease token.
+        // Only an open attempt is leased, and the update checks the lease token. `Pending` stands for
+        // both open states: they lead to the same ones, and an unknown attempt that stays unknown is
+        // postponed too.
         match AttemptStatus::Pending.next(&answered.answer) {
             Some(status) if status.is_open() => {
                 self.attempts_later.push(postponement(answered, delay));
@@ -51,7 +53,7 @@ impl<'a> Sorted<'a> {
                 let lease = (leased.token, leased.order_id, leased.attempt);
                 self.by_lease.insert(lease, answered);
             }
-            None => {}
+            None => log_misfit(answered),
         }
     }
 
@@ -69,7 +71,7 @@ impl<'a> Sorted<'a> {
                 });
             }
             (Some(_), _) => self.refunds_later.push(postponement(answered, delay)),
-            (None, _) => {}
+            (None, _) => log_misfit(answered),
         }
     }
 
@@ -123,6 +125,12 @@ fn attempt_settlement(answered: &Answered, status: AttemptStatus) -> AttemptSett
         charge_id,
         decline_code,
     }
+}
+
+/// An answer that its call cannot have is a bug of ours. The lease expires, and the call is repeated.
+fn log_misfit(answered: &Answered) {
+    let (key, answer) = (answered.leased.key(), answered.answer.name());
+    tracing::error!(key, answer, "answer does not fit its call, discarded");
 }
 
 fn postponement(answered: &Answered, delay: Duration) -> Postponement<'_> {

@@ -36,8 +36,8 @@ pub async fn open(connection: &mut PgConnection, attempts: &[NewAttempt]) -> sql
         .collect();
     sqlx::query!(
         "insert into payments (order_id, attempt, amount, currency, payment_method, customer_id,
-                               lines, correlation_id, traceparent)
-         select * from unnest($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::text[],
+                               lines, correlation_id, traceparent, status)
+         select *, $10 from unnest($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::text[],
                               $6::text[], $7::jsonb[], $8::text[], $9::text[])
          on conflict (order_id, attempt) do nothing",
         &order_ids,
@@ -49,6 +49,7 @@ pub async fn open(connection: &mut PgConnection, attempts: &[NewAttempt]) -> sql
         &lines,
         &correlations as &[&str],
         &traces as &[Option<&str>],
+        AttemptStatus::Pending.as_str(),
     )
     .execute(connection)
     .await?;

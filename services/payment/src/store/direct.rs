@@ -26,8 +26,8 @@ pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::
     let inserted = sqlx::query!(
         "insert into payments (order_id, attempt, amount, currency, payment_method, lines,
                                correlation_id, traceparent, principal_id, request_key, reference,
-                               content_hash)
-         values ($1, 0, $2, $3, $4, '[]', $5, $6, $7, $8, $9, $10)
+                               content_hash, status)
+         values ($1, 0, $2, $3, $4, '[]', $5, $6, $7, $8, $9, $10, $11)
          on conflict (principal_id, reference) where reference is not null do nothing",
         new.id,
         new.charge.amount.amount(),
@@ -38,7 +38,8 @@ pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::
         new.principal_id,
         new.key.as_str(),
         new.charge.reference.as_deref(),
-        new.content_hash.as_bytes()
+        new.content_hash.as_bytes(),
+        AttemptStatus::Pending.as_str()
     )
     .execute(connection)
     .await?;

@@ -38,8 +38,8 @@ pub async fn open(connection: &mut PgConnection, refunds: &[NewRefund]) -> sqlx:
         .collect();
     let opened = sqlx::query!(
         "insert into refunds (charge_id, key, order_id, attempt, amount, currency, reason,
-                              correlation_id, traceparent)
-         select * from unnest($1::text[], $2::text[], $3::uuid[], $4::integer[], $5::bigint[],
+                              correlation_id, traceparent, status)
+         select *, $10 from unnest($1::text[], $2::text[], $3::uuid[], $4::integer[], $5::bigint[],
                               $6::text[], $7::text[], $8::text[], $9::text[])
          on conflict (charge_id) do nothing",
         &charges as &[&str],
@@ -51,6 +51,7 @@ pub async fn open(connection: &mut PgConnection, refunds: &[NewRefund]) -> sqlx:
         &reasons as &[&str],
         &correlations as &[&str],
         &traces as &[Option<&str>],
+        RefundStatus::Pending.as_str(),
     )
     .execute(connection)
     .await?;

@@ -39,8 +39,8 @@ pub async fn log(connection: &mut PgConnection, new: &[NewReceipt]) -> sqlx::Res
     let traces: Vec<Option<&str>> = new.iter().map(|new| new.traceparent.as_deref()).collect();
     sqlx::query!(
         "insert into receipts (mail_type, event_id, order_id, attempt, recipient, amount, currency,
-                               lines, correlation_id, traceparent)
-         select $1, * from unnest($2::uuid[], $3::uuid[], $4::integer[], $5::text[], $6::bigint[],
+                               lines, correlation_id, traceparent, status)
+         select $1, *, $11 from unnest($2::uuid[], $3::uuid[], $4::integer[], $5::text[], $6::bigint[],
                                   $7::text[], $8::jsonb[], $9::text[], $10::text[])
          on conflict do nothing",
         MAIL_TYPE,
@@ -53,6 +53,7 @@ pub async fn log(connection: &mut PgConnection, new: &[NewReceipt]) -> sqlx::Res
         &lines,
         &correlations as &[&str],
         &traces as &[Option<&str>],
+        Status::Pending.as_str(),
     )
     .execute(connection)
     .await?;
