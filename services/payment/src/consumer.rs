@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use crate::store::attempts::{self, NewAttempt};
 use rejections::Rejection;
 
-pub struct FollowOrders {
+pub struct PayOrders {
     /// Each of these wakes one charger.
     pub due: Arc<Notify>,
     pub unknown_due: Arc<Notify>,
@@ -28,7 +28,7 @@ pub struct FollowOrders {
     pub rejected: AtomicBool,
 }
 
-impl Handler for FollowOrders {
+impl Handler for PayOrders {
     fn wants(&self, event_type: EventType) -> bool {
         matches!(
             event_type,

@@ -1,8 +1,8 @@
 //! The reconciler: compares the provider's books with our tables, both ways, page by page.
 //!
-//! It settles unknown outcomes, refunds orphan charges and reports all other differences. The work of a
-//! page and its part of the report are one commit. The process may die at any point: every step is
-//! idempotent, and the next sweep continues.
+//! It settles unknown outcomes, refunds orphan charges and reports all other differences. One
+//! commit stores the changes of a page and its part of the report. The process may die at any
+//! point: every step is idempotent, and the next sweep repeats an interrupted one.
 
 mod page;
 
@@ -24,7 +24,7 @@ use crate::store::reconciliations::{self, Report};
 use crate::waiting::Waiting;
 use page::Range;
 
-/// Longest time that a page may take at the store.
+/// Longest time to compare and store one page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Charges compared in one transaction.
 const PAGE_ROWS: u32 = 500;
@@ -48,7 +48,7 @@ pub struct Reconciler {
     pub waiting: Waiting,
 }
 
-/// What started a sweep.
+/// How a sweep was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     Schedule,
@@ -106,7 +106,8 @@ impl Reconciler {
     pub async fn sweep(&self, trigger: Trigger) -> Result<Report, Error> {
         let lock = async {
             let mut guard = self.pool.acquire().await?;
-            // The session holds the lock. Closing it frees the lock, whatever happens here.
+            // The session holds the lock. If this task ends early, the connection is closed and
+            // Postgres frees the lock.
             guard.close_on_drop();
             let is_free = reconciliations::try_lock(&mut guard).await?;
             anyhow::Ok(is_free.then_some(guard))
@@ -134,7 +135,8 @@ impl Reconciler {
         let id = database::query_with_timeout(STORE_TIMEOUT, begin)
             .await
             .context("starting a report")?;
-        self.walk(guard, id, trigger.start(self.lookback)).await?;
+        self.compare_pages(guard, id, trigger.start(self.lookback))
+            .await?;
         let finish = async {
             let mut connection = database::acquire(&self.pool).await?;
             reconciliations::finish(&mut connection, id).await
@@ -144,9 +146,14 @@ impl Reconciler {
             .context("finishing the report")
     }
 
-    async fn walk(&self, guard: &mut PgConnection, report: i64, start: Uuid) -> anyhow::Result<()> {
+    async fn compare_pages(
+        &self,
+        guard: &mut PgConnection,
+        report: i64,
+        start: Uuid,
+    ) -> anyhow::Result<()> {
         let mut after = start.to_string();
-        let mut room = page::DIFFERENCES_MAX;
+        let mut differences_left = page::DIFFERENCES_MAX;
         loop {
             let page = self.psp.ledger(&after, PAGE_ROWS).await?;
             crash::point("reconcile.page_read");
@@ -154,10 +161,11 @@ impl Reconciler {
                 last: page.next.as_deref(),
                 after: &after,
             };
-            let compare = self.compare(report, range, &page.data, room);
-            room = database::with_timeout(PAGE_TIMEOUT, compare).await?;
+            let compare = self.compare(report, range, &page.data, differences_left);
+            differences_left = database::with_timeout(PAGE_TIMEOUT, compare).await?;
             crash::point("reconcile.page_committed");
-            // Keeps the session alive. The session of a paused sweep ends, and its lock with it.
+            // Keeps the session alive. If the sweep is paused, Postgres ends the session and frees
+            // the lock.
             database::query_with_timeout(STORE_TIMEOUT, guard.ping())
                 .await
                 .context("the lock is lost, another sweep may be running")?;

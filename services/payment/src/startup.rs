@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::charger::{self, Answered, Charger, Queue};
 use crate::config::{Config, Migration};
-use crate::consumer::FollowOrders;
+use crate::consumer::PayOrders;
 use crate::direct::{self, DirectCharges};
 use crate::reconciler::Reconciler;
 use crate::recorder::Recorder;
@@ -37,7 +37,7 @@ impl Application {
         let reconciler = shared.reconciler(&config);
         let mut builder = builder
             .outbox(shared.wake.clone())?
-            .consumer(shared.follow_orders())?
+            .consumer(shared.pay_orders())?
             .sweep("expired idempotency keys", idempotency::sweep(&pool))
             .gauge("open payments", gauge::gauge(&pool))
             .routes(routes::table(shared.services(&config, reconciler.clone())))
@@ -83,7 +83,8 @@ pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
     connection.close().await.context("closing the connection")
 }
 
-/// What the workers and routes share: the store, the provider, and how they wake each other.
+/// State that the workers and routes share: the store, the provider, and the handles that wake
+/// workers.
 struct Shared {
     pool: PgPool,
     psp: psp::Client,
@@ -164,8 +165,8 @@ impl Shared {
         }
     }
 
-    fn follow_orders(&self) -> FollowOrders {
-        FollowOrders {
+    fn pay_orders(&self) -> PayOrders {
+        PayOrders {
             due: self.due.clone(),
             unknown_due: self.unknown_due.clone(),
             refund_due: self.refund_due.clone(),

@@ -74,8 +74,8 @@ impl Harness {
         }
     }
 
-    /// Starts the service behind the store's fault proxy. The test itself connects directly.
-    pub(crate) async fn start_far_from(
+    /// Starts the service with its store behind a fault proxy. The test itself connects directly.
+    pub(crate) async fn start_behind_proxy(
         store: &StoreBehindProxy,
         change: impl FnOnce(&mut Config),
     ) -> Self {
@@ -213,7 +213,7 @@ pub(crate) async fn migrated() -> String {
 }
 
 /// A migrated database behind a fault proxy.
-pub(crate) async fn far_store() -> StoreBehindProxy {
+pub(crate) async fn store_behind_proxy() -> StoreBehindProxy {
     StoreBehindProxy::start(migrated().await).await.unwrap()
 }
 

@@ -4,15 +4,15 @@ use testkit::fault_proxy::Loss;
 use testkit::outages::StoreBehindProxy;
 use uuid::Uuid;
 
-use crate::harness::{Harness, KEY, far_store, order, order_with, orders_stored};
+use crate::harness::{Harness, KEY, order, order_with, orders_stored, store_behind_proxy};
 use crate::response::ApiResponse;
 
 /// Occurs only in the statement that stores the order.
 const MARKED: &str = "k-marked";
 
 async fn connected() -> (StoreBehindProxy, Harness) {
-    let store = far_store().await;
-    let harness = Harness::start_far_from(&store, |_| ()).await;
+    let store = store_behind_proxy().await;
+    let harness = Harness::start_behind_proxy(&store, |_| ()).await;
     // Principal, plans and connections are cached: the fault hits only the statement.
     harness.post("k-0", &order()).await.expect(201);
     (store, harness)

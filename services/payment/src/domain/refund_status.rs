@@ -6,7 +6,7 @@ use crate::domain::ProviderAnswer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefundStatus {
-    /// Stored, and no try has ended without an answer.
+    /// Stored, and no result of a try is recorded yet.
     Pending,
     /// At least one try ended without an answer, so the provider may have returned the money.
     Unknown,

@@ -1,4 +1,4 @@
-//! The errors of a request, and the one place that maps them to HTTP statuses.
+//! Everything that can go wrong in a request, and the one place that maps it to a status.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +14,8 @@ pub(super) use service_kit::request_error::RETRY_AFTER;
 
 #[derive(Debug, ThisError)]
 pub enum Error {
-    /// An error that all APIs share, or one that converts into it.
+    /// Errors that all APIs share. Any error that converts into a [`RequestError`] becomes this
+    /// variant.
     #[error(transparent)]
     Request(RequestError),
     #[error("the body is JSON but not a payment")]
@@ -77,7 +78,7 @@ impl From<&Error> for Problem {
             Error::Sweep(_) => Self::new(
                 StatusCode::BAD_GATEWAY,
                 "reconciliation_failed",
-                "The sweep stopped before its end; the log says why. It is safe to start it again.",
+                "The sweep stopped before its end; the log has the cause. It is safe to start it again.",
             )
             .retry_after(RETRY_AFTER),
         }

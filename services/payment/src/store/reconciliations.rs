@@ -37,7 +37,7 @@ pub struct Report {
     pub differences: Value,
 }
 
-/// What one page adds to the report.
+/// The numbers that one page adds to the report.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub charges: i64,
@@ -47,11 +47,11 @@ pub struct Tally {
     pub refunds_settled: i64,
     pub refunds_opened: i64,
     pub differing: i64,
-    /// Up to the limit of the report.
+    /// At most as many as the report may still list.
     pub differences: Value,
 }
 
-/// Whether this session now holds the lock. The lock ends with the session.
+/// Takes the lock for this session, if it is free. The lock ends with the session.
 pub async fn try_lock(connection: &mut PgConnection) -> sqlx::Result<bool> {
     let row = sqlx::query!(
         r#"select pg_try_advisory_lock($1) as "locked!",
