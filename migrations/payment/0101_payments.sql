@@ -123,9 +123,9 @@ create index refunds_due on refunds (due_at) where status in ('pending', 'unknow
 -- All refunds of an order, for operators.
 create index refunds_by_order on refunds (order_id);
 
--- Reports of the reconciler, which compares the provider's books with our tables. A sweep inserts its
+-- Reports of the reconciler, which compares the provider's books with our tables. Each run inserts its
 -- row at the start, updates it in the commit of each page, and sets the end. A row without an end
--- belongs to a running or an interrupted sweep; the next sweep repeats an interrupted one.
+-- belongs to a run that is active or was interrupted; the next run repeats an interrupted one.
 create table reconciliations (
     id              bigint      primary key generated always as identity,
     trigger         text        not null check (trigger in ('schedule', 'operator')),

@@ -2,7 +2,7 @@
 //!
 //! It settles unknown outcomes, refunds orphan charges and reports all other differences. One
 //! commit stores the changes of a page and its part of the report. The process may die at any
-//! point: every step is idempotent, and the next sweep repeats an interrupted one.
+//! point: every step is idempotent, and the next reconciliation repeats an interrupted one.
 
 mod page;
 
@@ -35,20 +35,20 @@ const UUID_V7_TIME_SHIFT: u32 = 80;
 pub struct Reconciler {
     pub pool: PgPool,
     pub psp: psp::Client,
-    /// Pause between two sweeps. Zero: sweep only on demand.
+    /// Pause between two reconciliations. Zero: reconcile only on demand.
     pub interval: Duration,
-    /// The sweep skips charges more recent than this: a charger may still be working on them.
+    /// The reconciler skips charges more recent than this: a charger may still be working on them.
     pub grace: Duration,
     /// How long a charge under our key waits for its attempt before it is refunded.
     pub orphan_grace: Duration,
-    /// How far back a scheduled sweep looks.
+    /// How far back a scheduled reconciliation looks.
     pub lookback: Duration,
     pub wake: outbox::Wake,
     pub refund_due: Arc<Notify>,
     pub waiting: Waiting,
 }
 
-/// How a sweep was started.
+/// How a reconciliation was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     Schedule,
@@ -60,7 +60,7 @@ pub enum Trigger {
 
 #[derive(Debug, Error)]
 pub enum Error {
-    #[error("another sweep is running")]
+    #[error("another reconciliation is running")]
     Busy,
     #[error(transparent)]
     Failed(#[from] anyhow::Error),
@@ -77,12 +77,12 @@ impl Reconciler {
                 () = tokio::time::sleep(self.interval) => {}
                 () = shutdown.cancelled() => return Ok(()),
             }
-            let swept = tokio::select! {
-                swept = self.sweep(Trigger::Schedule) => swept,
-                // The next sweep repeats an interrupted one.
+            let reconciled = tokio::select! {
+                reconciled = self.reconcile(Trigger::Schedule) => reconciled,
+                // The next reconciliation repeats an interrupted one.
                 () = shutdown.cancelled() => return Ok(()),
             };
-            match swept {
+            match reconciled {
                 Ok(report) if report.differing > 0 => tracing::warn!(
                     report = report.id,
                     differing = report.differing,
@@ -91,19 +91,21 @@ impl Reconciler {
                 Ok(report) => {
                     tracing::debug!(report = report.id, "provider's books agree with our tables")
                 }
-                Err(Error::Busy) => tracing::info!("sweep skipped, another one is running"),
+                Err(Error::Busy) => {
+                    tracing::info!("reconciliation skipped, another one is running")
+                }
                 Err(Error::Failed(error)) => {
                     tracing::warn!(
                         error = format!("{error:#}"),
-                        "sweep failed, the next one repeats it"
+                        "reconciliation failed, the next one repeats it"
                     );
                 }
             }
         }
     }
 
-    /// One sweep over the books. At most one runs at a time across all replicas.
-    pub async fn sweep(&self, trigger: Trigger) -> Result<Report, Error> {
+    /// One run over the books. At most one runs at a time across all replicas.
+    pub async fn reconcile(&self, trigger: Trigger) -> Result<Report, Error> {
         let lock = async {
             let mut guard = self.pool.acquire().await?;
             // The session holds the lock. If this task ends early, the connection is closed and
@@ -116,14 +118,14 @@ impl Reconciler {
         let Some(mut guard) = locked.context("locking")? else {
             return Err(Error::Busy);
         };
-        let swept = self.sweep_alone(&mut guard, trigger).await;
+        let reconciled = self.reconcile_alone(&mut guard, trigger).await;
         database::query_with_timeout(STORE_TIMEOUT, reconciliations::unlock(&mut guard))
             .await
             .context("unlocking")?;
-        Ok(swept?)
+        Ok(reconciled?)
     }
 
-    async fn sweep_alone(
+    async fn reconcile_alone(
         &self,
         guard: &mut PgConnection,
         trigger: Trigger,
@@ -164,11 +166,11 @@ impl Reconciler {
             let compare = self.compare(report, range, &page.data, differences_left);
             differences_left = database::with_timeout(PAGE_TIMEOUT, compare).await?;
             crash::point("reconcile.page_committed");
-            // Keeps the session alive. If the sweep is paused, Postgres ends the session and frees
-            // the lock.
+            // Keeps the session alive. If the process is paused, Postgres ends the session and
+            // frees the lock.
             database::query_with_timeout(STORE_TIMEOUT, guard.ping())
                 .await
-                .context("the lock is lost, another sweep may be running")?;
+                .context("the lock is lost, another reconciliation may be running")?;
             match page.next {
                 Some(next) => after = next,
                 None => return Ok(()),
@@ -185,7 +187,7 @@ impl Trigger {
         }
     }
 
-    /// The sweep starts after this id. The ids of charges start with their time.
+    /// The run starts after this id. The ids of charges start with their time.
     fn start(self, lookback: Duration) -> Uuid {
         if self == (Self::Operator { all: true }) {
             return Uuid::nil();

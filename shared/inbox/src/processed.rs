@@ -1,5 +1,5 @@
-//! Store functions for the table `processed_messages`. It is authoritative: a message in it had its
-//! effect.
+//! Store functions for the table `processed_messages`. This table decides whether a message is a
+//! duplicate.
 
 use std::collections::HashSet;
 use std::time::Duration;

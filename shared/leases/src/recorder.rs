@@ -20,7 +20,7 @@ pub trait Record: Send + Sync + 'static {
     type Result: Send + Sync + 'static;
 
     /// Records the results in one commit. Ignores stale results: those whose lease token is no
-    /// longer in the row. Returns the number of results that were not stale and changed their row.
+    /// longer in the row. The returned count is for tests only; each implementation documents it.
     fn record(
         &self,
         batch: &[Done<Self::Result>],
@@ -110,7 +110,7 @@ impl<R: Record> Recorder<R> {
                 return Err(error);
             }
             let error = format!("{error:#}");
-            tracing::warn!(error, results = batch.len(), "recording failed, will retry");
+            tracing::warn!(error, results = batch.len(), "recording failed, retrying");
             tokio::time::sleep(RETRY_PAUSE).await;
         }
     }

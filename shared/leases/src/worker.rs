@@ -109,7 +109,7 @@ impl<W: Work> Worker<W> {
                     Ok(_) => continue,
                     Err(error) => {
                         let error = format!("{error:#}");
-                        tracing::warn!(error, "lease failed, will retry");
+                        tracing::warn!(error, "lease failed, retrying");
                         FAILURE_PAUSE
                     }
                 },

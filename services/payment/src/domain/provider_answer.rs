@@ -1,4 +1,4 @@
-//! How a response of the provider is interpreted: did money move?
+//! Interprets the provider's responses: whether money moved.
 
 use std::time::Duration;
 

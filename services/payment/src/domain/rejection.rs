@@ -12,7 +12,7 @@ pub enum Consequence {
     /// The provider took the money: refund it.
     Refund,
     /// The attempt was declined and took no money: publish that it is voided, so that the order
-    /// ends.
+    /// becomes `cancelled`.
     Close,
     /// The attempt was rejected before, or is voided.
     Nothing,

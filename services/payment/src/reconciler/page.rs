@@ -148,7 +148,7 @@ impl Reconciler {
 
 impl PageResult {
     fn refund_orphan(&mut self, charge: &Charge, why: &str, known: bool) {
-        // An earlier sweep has opened the refund.
+        // An earlier reconciliation has opened the refund.
         if known {
             return;
         }
@@ -173,8 +173,8 @@ impl PageResult {
     fn settle_attempt(&mut self, charge: &Charge, attempt: &Attempt) {
         let mut found = self.found.iter();
         if found.any(|it| (it.order_id, it.attempt) == (attempt.order_id, attempt.attempt)) {
-            // A second charge under one key: the next sweep finds an orphan, because the first
-            // charge has settled the attempt.
+            // A second charge under one key: the next run finds an orphan, because the first charge
+            // has settled the attempt.
             return;
         }
         self.found.push(FoundCharge {

@@ -46,8 +46,7 @@ pub(super) async fn handle(
 pub(super) struct PaymentView {
     payment_id: Uuid,
     /// `pending`, `unknown`, `captured` or `declined`. `unknown`: the provider's response was lost,
-    /// so there may be a charge. The service repeats the call under the same key until the outcome
-    /// is known.
+    /// so there may be a charge. The service asks the provider again until the outcome is known.
     status: &'static str,
     /// In the currency's minor unit.
     amount: i64,

@@ -11,11 +11,11 @@ use uuid::Uuid;
 use crate::domain::books::{Attempt, OurRefund};
 use crate::domain::{AttemptStatus, RefundStatus};
 
-/// The advisory lock of a sweep; `"reco"` in ASCII.
+/// The advisory lock of a reconciliation; `"reco"` in ASCII.
 const LOCK: i64 = 0x7265_636f;
 
-/// How long the session of a sweep may be idle before Postgres ends it and frees its lock. A page and
-/// the provider's response together take less.
+/// How long the session of the reconciler may be idle before Postgres ends it and frees its lock. A
+/// page and the provider's response together take less.
 const IDLE_MS_MAX: &str = "120000";
 
 /// A report in the table.
@@ -24,7 +24,7 @@ pub struct Report {
     pub id: i64,
     pub trigger: String,
     pub started_at: DateTime<Utc>,
-    /// Absent while the sweep runs, and forever if it was interrupted.
+    /// Absent while the reconciliation runs, and forever if it was interrupted.
     pub finished_at: Option<DateTime<Utc>>,
     pub pages: i32,
     pub charges: i64,

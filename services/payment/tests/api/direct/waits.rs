@@ -107,7 +107,7 @@ async fn recorder_wakes_a_waiting_request_of_its_process() {
 }
 
 #[tokio::test]
-async fn sweep_completes_the_key_and_wakes_the_request() {
+async fn reconciler_completes_the_key_and_wakes_the_request() {
     let harness = Harness::create().await;
     let server = ApiServer::start_without_poll(&harness).await;
     let (body, charge_id) = (charge(), Uuid::now_v7());
@@ -120,9 +120,9 @@ async fn sweep_completes_the_key_and_wakes_the_request() {
         let key = format!("pay:{id}:0");
         let found = crate::reconciling::charge(charge_id, id, key);
         mount_ledger(&harness, vec![found]).await;
-        let mut sweeper = reconciler(&harness, Duration::ZERO);
-        sweeper.waiting = server.waiting.clone();
-        assert_eq!(sweeper.sweep(ALL).await.unwrap().settled, 1);
+        let mut reconciler = reconciler(&harness, Duration::ZERO);
+        reconciler.waiting = server.waiting.clone();
+        assert_eq!(reconciler.reconcile(ALL).await.unwrap().settled, 1);
     });
     assert_eq!(
         response.expect(201).json()["charge_id"],
