@@ -21,8 +21,8 @@ const FLAGGED: u8 = 2;
 /// when the outcome of a charge is unknown. It settles unknown outcomes, and opens a refund for each
 /// orphan charge: a charge under our key that no attempt explains. It only flags other differences.
 ///
-/// Exits with 0 if nothing is left to do, with 1 if the sweep failed, and with 2 if a difference was
-/// flagged for an operator.
+/// Exits with 0 if nothing is left to do, with 1 if it failed, and with 2 if a difference
+/// was flagged for an operator.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Base URL of the payment service.
@@ -77,8 +77,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !args.json {
         eprintln!("Comparing the books …");
     }
-    let sweep = format!("{reports}?all={}", args.all);
-    let json = admin.call(Method::POST, &sweep, None).await?;
+    let url = format!("{reports}?all={}", args.all);
+    let json = admin.call(Method::POST, &url, None).await?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&json)?);
     }

@@ -1,7 +1,7 @@
--- Pieces on the shelf, per SKU. available + reserved is constant: it is what was stocked.
+-- Units in stock, per SKU. available + reserved is constant: the total that was stocked.
 create table stock (
     sku       text   primary key,
-    -- The last guard against overselling: a bug in the code fails here.
+    -- The last guard against overselling: an update that would oversell fails here.
     available bigint not null check (available >= 0),
     -- Allocated to orders that shipped.
     reserved  bigint not null default 0 check (reserved >= 0)

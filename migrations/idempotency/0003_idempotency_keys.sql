@@ -1,13 +1,13 @@
 -- One row for each request that a client may repeat: the request, and the response to replay.
 create table idempotency_keys (
-    -- The scope of a key: two principals, or two routes, never collide.
+    -- The scope of a key: equal keys of two principals, or on two routes, never collide.
     principal_id     text        not null,
     route            text        not null,
     key              text        not null,
     -- SHA-256 of the request, salted per principal. A different request with the same key is a client
     -- error and is rejected.
     fingerprint      bytea       not null,
-    -- What the request created or works on; known before the response is.
+    -- The resource that the request creates or works on. It is known before the response.
     resource_id      uuid,
     -- The format of the response columns; null until the work is finished.
     response_version smallint,

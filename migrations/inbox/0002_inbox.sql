@@ -9,17 +9,20 @@ create table processed_messages (
 );
 
 -- For the reaper, which deletes the oldest rows in bounded batches.
--- A B-tree, although it has an entry for every message: all rows of a batch have the same time and
--- share one key, and new entries go to the last page. A BRIN index would be smaller but soon useless:
--- vacuum gives the space of old rows to new ones, and each sweep would read every block range that
--- once held an old row.
+--
+-- A B-tree, although it has an entry for every message. It is cheap: all rows of a batch have the same
+-- time and share one key, and new entries go to the last page. A BRIN index would be smaller but soon
+-- useless. After a vacuum, new rows reuse the space of deleted ones, so each sweep would read every
+-- block range that once held an old row.
 create index processed_messages_age on processed_messages (processed_at);
 
--- Orders with a parked message. While the row exists, later messages of the order are parked behind
--- the failed one and are not handled.
+-- Orders with a parked message. While the row exists, later messages of the order are parked behind the
+-- failed one and are not handled.
+--
 -- This is a separate table because the consumer and a redrive need one stable row to lock. The consumer
 -- takes a shared lock while it adds to the queue. A redrive takes an exclusive lock while it empties
--- the queue, and deletes the row at the end. A row of the queue cannot serve: the first one changes.
+-- the queue, and deletes the row at the end. No row of the queue can serve as that lock, because the
+-- first row of the queue changes.
 create table parked_orders (
     consumer_group text not null,
     subject        uuid not null,
@@ -31,7 +34,7 @@ create table parked_messages (
     -- The position in the queue.
     id             bigint      not null generated always as identity primary key,
     consumer_group text        not null,
-    -- The order id; null if the message does not say. Such a message is parked alone.
+    -- The order id; null if the message does not name one. Such a message is parked alone.
     subject        uuid,
     -- Identifies a redelivered message: its id or, for an unreadable message, a hash of its content. So
     -- a corrected message is not mistaken for the unreadable one with the same id.
@@ -39,7 +42,7 @@ create table parked_messages (
     -- Null if the message is unreadable.
     message_id     uuid,
     event_type     text,
-    -- The message exactly as it came, so that a redrive handles the same bytes.
+    -- The message exactly as Kafka delivered it, so that a redrive handles the same bytes.
     kafka_key      bytea,
     header_names   text[]      not null,
     header_values  bytea[]     not null,
@@ -50,7 +53,7 @@ create table parked_messages (
     -- True for the message that failed, false for one parked behind it.
     failed         boolean     not null,
     cause          text        not null,
-    -- How often the handler was called with it.
+    -- How many times the handler was called with this message.
     tries          integer     not null,
     parked_at      timestamptz not null default now(),
     -- A message can be queued only while its order is parked.

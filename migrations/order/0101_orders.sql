@@ -16,7 +16,8 @@ create table orders (
     amount              bigint      not null check (amount > 0),
     currency            text        not null check (length(currency) = 3),
     payment_method      text        not null,
-    -- SHA-256 of the canonical request body. It tells a repeated request from a different one.
+    -- SHA-256 of the canonical request body. It distinguishes a repeated request from a different
+    -- one.
     content_hash        bytea       not null,
     correlation_id      text        not null,
     created_at          timestamptz not null default now(),
@@ -31,8 +32,8 @@ create table orders (
 -- Keyset pagination of one principal's orders, newest first.
 create index orders_by_principal on orders (principal_id, created_at desc, id desc);
 
--- Written only by the statement that inserts their order. A foreign key would check on every line
--- what that statement guarantees.
+-- Only the statement that inserts an order inserts its items. There is no foreign key: it would check
+-- on every line what that statement already guarantees.
 create table order_items (
     order_id   uuid    not null,
     line       integer not null,

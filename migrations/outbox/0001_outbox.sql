@@ -9,11 +9,12 @@
 create sequence outbox_ids;
 
 create table outbox (
-    -- Orders the events of one order, because they are written under that order's row lock. It does
-    -- not follow the order of commits. So a relay must not read "all rows after the last id": it would
-    -- lose a row that got a low id and committed late.
-    -- Not a primary key: published rows are never looked up by id, and with an index over all rows the
-    -- planner might walk past all published rows to find the few unpublished ones.
+    -- Sorts the events of one order, because they are written under that order's row lock. Across
+    -- orders, ids do not follow the sequence of commits. So a relay must not read "all rows after the
+    -- last id": it would miss a row that got a low id and committed late.
+    --
+    -- Not a primary key: published rows are never looked up by id. With an index over all rows, the
+    -- planner might read all published rows to find the few unpublished ones.
     id             bigint      not null default nextval('outbox_ids'),
     -- Derived from the event's content, so a repeated publication has the same id and consumers
     -- recognise it.

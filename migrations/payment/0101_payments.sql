@@ -14,20 +14,21 @@ create table payments (
     lines            jsonb       not null,
     customer_id      text        not null default '',
 
-    -- pending:  no try has ended without an answer.
+    -- pending:  no result of a try is recorded yet.
     -- unknown:  the provider's response was lost. There may be a charge.
     -- captured: the money was taken. declined: it was not.
     -- voided:   closed without money. Fulfilment rejected the order before any charger leased the
     --           attempt, or the key was cancelled at the provider.
     status           text        not null
         check (status in ('pending', 'unknown', 'captured', 'declined', 'voided')),
-    -- Calls so far, including one whose process died.
+    -- Calls so far, including a call whose process died.
     tries            integer     not null default 0,
     -- When the provider may have seen the key for the first time. The provider remembers a key for a
     -- limited time. After that the same key would charge again, so the charge is looked up instead.
     first_called_at  timestamptz,
-    -- When a charger may lease the row: now for a new one, the end of the lease while it is leased, the
-    -- end of the backoff after a try without an answer. This is also the crash recovery.
+    -- When a charger may lease the row. A new row is due now, a leased row at the end of its lease, and
+    -- a row after a try without an answer at the end of the backoff. This is also the crash recovery:
+    -- the lease of a dead charger ends, and another charger leases the row.
     due_at           timestamptz not null default now(),
     -- The token of the current lease. A result is written only if its token is still here, so a charger
     -- that was paused past its lease cannot overwrite newer work. Null once the attempt is settled.
@@ -46,8 +47,8 @@ create table payments (
     -- settles the attempt, and no event is published.
     principal_id     text,
     request_key      text,
-    -- The client's name for what is paid, and the content it was first used with. It prevents a second
-    -- payment after the key has expired.
+    -- The client's name for what is paid, and a hash of the content that it was first used with. The
+    -- reference prevents a second payment after the key has expired.
     reference        text,
     content_hash     bytea,
 
@@ -122,9 +123,9 @@ create index refunds_due on refunds (due_at) where status in ('pending', 'unknow
 -- All refunds of an order, for operators.
 create index refunds_by_order on refunds (order_id);
 
--- Reports of the reconciler, which compares the provider's books with our tables. A sweep inserts its
+-- Reports of the reconciler, which compares the provider's books with our tables. Each run inserts its
 -- row at the start, updates it in the commit of each page, and sets the end. A row without an end
--- belongs to a running or an interrupted sweep; the next sweep repeats an interrupted one.
+-- belongs to a run that is active or was interrupted; the next run repeats an interrupted one.
 create table reconciliations (
     id              bigint      primary key generated always as identity,
     trigger         text        not null check (trigger in ('schedule', 'operator')),
@@ -136,11 +137,12 @@ create table reconciliations (
     attempts        bigint      not null default 0,
     -- Charges too recent to judge: a charger may still be working on them.
     recent          bigint      not null default 0,
-    -- Attempts and refunds settled by the books, and refunds opened for orphan charges.
+    -- Attempts and refunds that a charge or refund in the books settled, and refunds opened for orphan
+    -- charges.
     settled         bigint      not null default 0,
     refunds_settled bigint      not null default 0,
     refunds_opened  bigint      not null default 0,
-    -- The number of differences, and the first of them.
+    -- The number of differences, and the details of the first ones.
     differing       bigint      not null default 0,
     differences     jsonb       not null default '[]'
 );

@@ -1,8 +1,8 @@
 -- The provider's books: one row for each physical charge.
 --
--- Deliberately without a unique constraint on reference or key. A provider does not know that two
--- keys belong to one order, or that a key whose window has closed was used before. If a caller makes
--- that mistake, two rows appear here, and every test that counts them fails.
+-- Deliberately without a unique constraint on reference or key. A provider cannot tell that two keys
+-- belong to one order, or that a key whose window has closed was used before. If a caller makes that
+-- mistake, two rows appear here, and every test that counts them fails.
 create table charges (
     -- UUIDv7, assigned by the provider: new rows go to the end of the index, and the ledger pages by
     -- it.
@@ -27,7 +27,7 @@ create index charges_idempotency_key on charges (idempotency_key);
 -- One row for each physical refund.
 --
 -- Deliberately without a unique constraint on charge, reference or key, for the same reason as
--- charges: a caller that refunds one charge under two keys refunds it twice, and both rows appear.
+-- charges. A caller that refunds one charge under two keys refunds it twice, and both rows appear.
 create table refunds (
     -- UUIDv7, assigned by the provider.
     id              uuid primary key,

@@ -1,7 +1,8 @@
 -- The log of mails: one row for each mail that an event requires. The row commits together with the
 -- event's processed message, before anything is sent.
 create table receipts (
-    -- The event that requires the mail, and which mail: a repeat of the event finds its row.
+    -- The event that requires the mail, and the type of the mail. A repeated event finds the
+    -- existing row.
     event_id       uuid        not null,
     mail_type      text        not null check (mail_type = 'receipt'),
     order_id       uuid        not null,
@@ -17,11 +18,11 @@ create table receipts (
     tries          integer     not null default 0,
     -- Tries that may have delivered the mail. SMTP has no idempotency key, so a sender cannot ask
     -- the server whether it has a mail. The lease counts the try before the first byte is sent, and
-    -- only a response that this try delivered nothing takes it back. Two is the limit: no mail
-    -- arrives more often.
+    -- only a response that rules out delivery takes it back. The limit is two, so no mail arrives
+    -- more than twice.
     tries_in_doubt integer     not null default 0 check (tries_in_doubt between 0 and 2),
-    -- When a sender may take it: at once for a new row, the end of the lease while a sender works on
-    -- it, the end of the backoff before a retry.
+    -- When a sender may lease the row. A new row is due now, a leased row at the end of its lease,
+    -- and a row that waits for a retry at the end of the backoff.
     due_at         timestamptz not null default now(),
     -- The current lease. A sender that was paused past its lease no longer holds this token, and its
     -- result is discarded.

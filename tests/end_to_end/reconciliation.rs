@@ -20,10 +20,10 @@ async fn start() -> anyhow::Result<Harness> {
     Harness::start(options).await
 }
 
-async fn sweep(harness: &Harness) -> anyhow::Result<Value> {
+async fn reconcile(harness: &Harness) -> anyhow::Result<Value> {
     let url = harness.system.url(Service::Payment);
-    let sweep = reqwest::Client::new().post(format!("{url}/admin/reconciliations?all=true"));
-    let response = sweep.send().await?.error_for_status()?;
+    let request = reqwest::Client::new().post(format!("{url}/admin/reconciliations?all=true"));
+    let response = request.send().await?.error_for_status()?;
     Ok(serde_json::from_str(&response.text().await?)?)
 }
 
@@ -47,7 +47,7 @@ async fn matching_books_give_an_empty_report() -> anyhow::Result<()> {
     harness.expect_shipped_once(&orders).await?;
     let refunded = harness.place_out_of_stock().await?;
     harness.expect_end(refunded, "refunded").await?;
-    let report = sweep(&harness).await?;
+    let report = reconcile(&harness).await?;
     assert_eq!(report["charges"], 6);
     assert_eq!(report["attempts"], 6);
     assert_eq!(report["differing"], 0, "{report:#}");
@@ -60,11 +60,11 @@ async fn orphan_charge_is_refunded_once_despite_repeated_sweeps() -> anyhow::Res
     let orphan = Uuid::new_v4();
     charge_by_hand(&harness, orphan).await?;
     for _ in 0..3 {
-        sweep(&harness).await?;
+        reconcile(&harness).await?;
     }
     harness.expect_settled_but("L5 books = payments").await?;
     assert_eq!(harness.books(orphan).await?, (1, 1));
-    let report = sweep(&harness).await?;
+    let report = reconcile(&harness).await?;
     assert_eq!(report["refunds_opened"], 0);
     harness.stop().await
 }
@@ -85,27 +85,31 @@ async fn unknown_attempt_is_settled_from_the_provider_ledger() -> anyhow::Result
     for order in &orders {
         harness.wait_for_charge(*order).await?;
     }
-    let report = sweep(&harness).await?;
+    let report = reconcile(&harness).await?;
     assert_eq!(report["settled"], 3, "{report:#}");
     harness.expect_shipped_once(&orders).await?;
     harness.stop().await
 }
 
-/// Window 15: the reconciler is killed during a sweep. The next sweep does the rest and repeats nothing.
+/// Window 15: the reconciler is killed during a reconciliation. The next one does the rest, and
+/// nothing twice.
 async fn kill_at(point: &str) -> anyhow::Result<()> {
     let harness = start().await?;
     let orphan = Uuid::new_v4();
     charge_by_hand(&harness, orphan).await?;
     harness.arm(Service::Payment, point).await?;
-    let killed = sweep(&harness).await;
-    assert!(killed.is_err(), "the sweep must be interrupted: {killed:?}");
+    let killed = reconcile(&harness).await;
+    assert!(
+        killed.is_err(),
+        "the reconciliation must be interrupted: {killed:?}"
+    );
     harness.expect_killed(Service::Payment).await?;
     let ready = std::time::Duration::from_secs(30);
     harness
         .system
         .wait_ready(Service::Payment.name(), ready)
         .await?;
-    let report = sweep(&harness).await?;
+    let report = reconcile(&harness).await?;
     let expected = i64::from(point == "reconcile.page_read");
     assert_eq!(report["refunds_opened"], expected, "{report:#}");
     harness.expect_settled_but("L5 books = payments").await?;

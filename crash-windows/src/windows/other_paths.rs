@@ -27,7 +27,7 @@ pub(super) const WINDOWS: &[Window] = &[
         number: 15,
         dies: "the reconciler, before or after the commit of a page",
         durable: "nothing, or the page",
-        repaired_by: "the next sweep; every step is idempotent",
+        repaired_by: "the next reconciliation; every step is idempotent",
         points: Points::At(&[
             ("payment", "reconcile.page_read"),
             ("payment", "reconcile.page_committed"),

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, value_parser};
 /// Longest key window: a year. The table keeps every key for that long.
 const KEY_WINDOW_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
 
-/// The order service of ChargeOnce: accepts orders and follows them to their end.
+/// The order service of ChargeOnce: accepts orders and tracks their payment and shipment.
 #[derive(Debug, Parser)]
 pub struct Program {
     #[command(flatten)]
@@ -34,13 +34,13 @@ pub struct Config {
     #[arg(long, env = "KEY_WINDOW_SECONDS", default_value_t = 86_400)]
     #[arg(value_parser = value_parser!(u64).range(1..=KEY_WINDOW_SECONDS_MAX))]
     pub key_window_seconds: u64,
-    /// Most requests that wait to be stored; the service answers further ones with 503.
+    /// Maximum number of requests that wait to be stored; further requests get 503.
     #[arg(long, env = "INTAKE_QUEUE_MAX", default_value_t = 1_000, value_parser = at_least_one())]
     pub intake_queue_max: usize,
-    /// Most requests stored in one commit.
+    /// Maximum number of requests stored in one commit.
     #[arg(long, env = "INTAKE_BATCH_MAX", default_value_t = 64, value_parser = at_least_one())]
     pub intake_batch_max: usize,
-    /// How many batches are committed at the same time.
+    /// Number of batches that are committed at the same time.
     #[arg(long, env = "INTAKE_WRITERS", default_value_t = 2, value_parser = at_least_one())]
     pub intake_writers: usize,
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub struct Migration {
     pub demo_data: bool,
 }
 
-/// For limits that would block everything at zero.
+/// Rejects zero for limits that would block all work at zero.
 fn at_least_one() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }

@@ -1,4 +1,4 @@
-//! What an order is and how it may change: pure, no IO.
+//! Orders and the rules for changing them. Pure, no IO.
 
 pub mod cancellation;
 pub mod draft;

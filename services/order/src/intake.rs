@@ -1,8 +1,8 @@
 //! Intake: concurrent requests share a commit.
 //!
 //! Requests wait in a bounded queue. A writer takes all waiting requests, stores them in one
-//! transaction, and sends each its outcome. On an idle service a request is stored at once: batches
-//! grow only while the writers are busy.
+//! transaction, and replies to each with its outcome. On an idle service a request is stored at
+//! once: batches grow only while the writers are busy.
 
 mod read_back;
 
@@ -17,11 +17,11 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::store::intake::{NewOrder, Placement, place};
 
-/// Longest time for one batch. Past it the outcome is unknown, and the writer reads the tables. Short
-/// enough that the read fits into the time of the request, `STORE_TIMEOUT`.
+/// Longest time for one batch. After it the outcome is unknown, and the writer reads the tables to
+/// find it. Short enough that the read fits into the time of the request, `STORE_TIMEOUT`.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The way into the queue.
+/// Submits orders to the queue. Clones share one queue.
 #[derive(Clone)]
 pub struct Intake {
     queue: mpsc::Sender<Job>,
@@ -39,7 +39,7 @@ struct Job {
 pub struct Writer {
     queue: Arc<Mutex<mpsc::Receiver<Job>>>,
     pool: PgPool,
-    /// Kept from one batch to the next: returning a connection to the pool costs a round trip.
+    /// Kept between batches: returning a connection to the pool costs a round trip.
     connection: Option<PoolConnection<Postgres>>,
     wake: outbox::Wake,
     batch_max: usize,
@@ -124,7 +124,7 @@ impl Writer {
             }
             Err(error) => {
                 tracing::error!(%error, orders = orders.len(), "orders could not be stored");
-                let found = read_back::look(&self.pool, &orders, &error).await;
+                let found = read_back::find_placements(&self.pool, &orders, &error).await;
                 for (placement, reply) in found.into_iter().zip(replies) {
                     let _ = reply.send(placement.ok_or(Unavailable));
                 }

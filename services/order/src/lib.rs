@@ -1,4 +1,4 @@
-//! The order service: accepts each order once, publishes it, and follows its payment and shipment.
+//! The order service: accepts each order once, publishes it, and tracks its payment and shipment.
 
 pub mod config;
 pub mod consumer;

@@ -69,8 +69,8 @@ pub fn for_known_order(order: &Order) -> StoredResponse {
     json(StatusCode::OK, order.id, &body)
 }
 
-/// For a reference that already names an order: that order if the content is the same, else 409.
-/// The problem names the request that asked, even if another task computes it.
+/// For a reference that already names an order: that order if the content is the same, else 409. A
+/// problem carries the correlation id of the request, even if another task computes it.
 pub fn for_taken_reference(
     first: &Order,
     content_hash: &ContentHash,

@@ -15,10 +15,10 @@ use crate::domain::{AttemptStatus, Leased, ProviderAnswer, ProviderCall};
 use crate::psp;
 use crate::store::{payments, refunds};
 
-/// Most attempts or refunds leased by one statement.
+/// Maximum number of attempts or refunds leased by one statement.
 pub const LEASE_BATCH_MAX: usize = 200;
 
-/// Makes the calls of one queue.
+/// Makes the provider calls for one queue.
 #[derive(Clone)]
 pub struct Charger {
     pub queue: Queue,
@@ -32,7 +32,7 @@ pub struct Charger {
 /// without an answer cannot delay new orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// Pending attempts: no try has ended without an answer.
+    /// Pending attempts: no result of a try is recorded yet.
     Fresh,
     /// Attempts whose outcome is unknown.
     Unknown,
@@ -84,7 +84,7 @@ impl Work for Charger {
         let started = Instant::now();
         let traceparent = span.traceparent();
         if let ProviderCall::Charge { .. } = &leased.call {
-            // A process that is paused here may send the charge after another one took over.
+            // A process that is paused here may send the charge after another process took over.
             crash::point("charge.sending");
         }
         let [in_flight, answered] = call_points(&leased.call);

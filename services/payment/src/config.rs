@@ -38,8 +38,8 @@ pub struct Config {
     /// tries again with the same key.
     #[arg(long, env = "PSP_TIMEOUT_MS", default_value_t = 10_000)]
     pub psp_timeout_ms: u64,
-    /// Most concurrent calls to the provider. First tries, repeated tries and refunds each have this
-    /// limit.
+    /// Maximum number of concurrent calls to the provider. First tries, repeated tries and refunds
+    /// each have this limit.
     #[arg(long, env = "PSP_IN_FLIGHT_MAX", default_value_t = 256)]
     pub psp_in_flight_max: usize,
     /// How long a charger owns an attempt. After that another charger takes over, so it must be
@@ -76,7 +76,8 @@ pub struct Config {
     /// Longest delay between two tries.
     #[arg(long, env = "RETRY_MAX_MS", default_value_t = 30_000)]
     pub retry_max_ms: u64,
-    /// How long a direct charge request waits for its outcome. After that the client has to ask again.
+    /// How long a direct charge request waits for its outcome. After that the client must retry
+    /// with the same key.
     #[arg(long, env = "DIRECT_WAIT_MS", default_value_t = 10_000)]
     pub direct_wait_ms: u64,
     /// How long an idempotency key is honoured.

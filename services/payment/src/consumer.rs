@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use crate::store::attempts::{self, NewAttempt};
 use rejections::Rejection;
 
-pub struct RecordAttempts {
+pub struct PayOrders {
     /// Each of these wakes one charger.
     pub due: Arc<Notify>,
     pub unknown_due: Arc<Notify>,
@@ -28,7 +28,7 @@ pub struct RecordAttempts {
     pub rejected: AtomicBool,
 }
 
-impl Handler for RecordAttempts {
+impl Handler for PayOrders {
     fn wants(&self, event_type: EventType) -> bool {
         matches!(
             event_type,

@@ -25,7 +25,7 @@ use crate::responses;
 use crate::store::direct::{self, NewPayment, Payment};
 use crate::waiting::{Wait, Waiting};
 
-/// How often a waiting request looks for its outcome without being woken.
+/// How often a waiting request reads the store for its outcome if nothing wakes it.
 pub const POLL_DEFAULT: Duration = Duration::from_millis(500);
 
 /// Accepts direct charges.
@@ -38,7 +38,7 @@ pub struct DirectCharges {
     pub key_window_seconds: u64,
     /// How long a request waits for its outcome.
     pub wait: Duration,
-    /// How often it looks for an outcome that another replica may have recorded.
+    /// How often it reads the store for an outcome that another replica may have recorded.
     pub poll: Duration,
     /// Cancelled when the service stops. Requests then stop waiting.
     pub closing: CancellationToken,
@@ -55,7 +55,7 @@ pub struct ChargeRequest {
     pub content_hash: ContentHash,
 }
 
-/// What the store did with a request.
+/// The result of storing a request.
 pub enum OpenResult {
     /// Key and attempt are stored: a charger does the rest.
     New(Wait),
@@ -74,7 +74,7 @@ pub enum OpenResult {
     Freed,
 }
 
-/// What a request knows after its wait.
+/// The result of waiting for an outcome.
 pub enum WaitResult {
     Settled(StoredResponse),
     StillOpen(Box<Payment>),
@@ -91,8 +91,8 @@ impl ChargeRequest {
 }
 
 impl DirectCharges {
-    /// Claims the key and stores the attempt in one commit, or says why it could not. After a time-out
-    /// the outcome is unknown. A retry with the same key finds it.
+    /// Claims the key and stores the attempt in one commit, or returns why it could not. After a
+    /// time-out the outcome is unknown; a retry with the same key finds it.
     pub async fn open(&self, request: &ChargeRequest) -> Result<OpenResult, database::Error> {
         database::query_with_timeout(STORE_TIMEOUT, self.try_open(request)).await
     }
@@ -146,8 +146,8 @@ impl DirectCharges {
         })
     }
 
-    /// Waits for the outcome and holds neither a connection nor a transaction. Only the last look may
-    /// return an error: before that, the store may become reachable again.
+    /// Waits for the outcome and holds neither a connection nor a transaction. Only the last read
+    /// may return an error: before that, the store may become reachable again.
     pub async fn wait_for_outcome(
         &self,
         request: &ChargeRequest,
@@ -155,14 +155,14 @@ impl DirectCharges {
     ) -> Result<WaitResult, database::Error> {
         let deadline = Instant::now() + self.wait;
         loop {
-            let next_look = deadline.min(Instant::now() + self.poll);
+            let next_read = deadline.min(Instant::now() + self.poll);
             tokio::select! {
                 () = wait.settled() => {}
-                () = tokio::time::sleep_until(next_look) => {}
+                () = tokio::time::sleep_until(next_read) => {}
                 () = self.closing.cancelled() => {}
             }
             let is_last = Instant::now() >= deadline || self.closing.is_cancelled();
-            match database::query_with_timeout(STORE_TIMEOUT, self.look(request)).await {
+            match database::query_with_timeout(STORE_TIMEOUT, self.read_outcome(request)).await {
                 Ok(WaitResult::Settled(response)) => return Ok(WaitResult::Settled(response)),
                 seen if is_last => return seen,
                 _ => {}
@@ -171,7 +171,7 @@ impl DirectCharges {
     }
 
     /// Reads the payment first: the commit that settles it also completes the key.
-    async fn look(&self, request: &ChargeRequest) -> sqlx::Result<WaitResult> {
+    async fn read_outcome(&self, request: &ChargeRequest) -> sqlx::Result<WaitResult> {
         let mut connection = database::acquire(&self.pool).await?;
         let payment = direct::find(&mut connection, &request.principal.id, request.id).await?;
         let payment = payment.ok_or(sqlx::Error::RowNotFound)?;
@@ -181,12 +181,13 @@ impl DirectCharges {
         let found = keys::find(&mut connection, request.scope(), &request.fingerprint).await?;
         Ok(WaitResult::Settled(match found {
             Some(Claim::Completed(response)) => response,
-            _ => responses::to_payment(&payment),
+            _ => responses::for_payment(&payment),
         }))
     }
 }
 
-/// Stores the attempt beside the claim. If the reference is taken, responds with the first payment.
+/// Stores the attempt in the transaction of the claim. If the reference is taken, responds with the
+/// first payment.
 async fn store(
     tx: &mut PgConnection,
     request: &ChargeRequest,
@@ -211,7 +212,7 @@ async fn store(
         let payment_id = first.id;
         return Ok(OpenResult::ReferenceInFlight { payment_id });
     }
-    let response = responses::to_taken_reference(&first, &request.content_hash);
+    let response = responses::for_taken_reference(&first, &request.content_hash);
     keys::complete(tx, request.scope(), &response).await?;
     Ok(OpenResult::ReferenceTaken(response))
 }
@@ -233,8 +234,11 @@ async fn derive_response(
     if let Some(id) = resource_id
         && let Some(created) = direct::find(tx, &request.principal.id, id).await?
     {
-        return Ok(responses::to_payment(&created));
+        return Ok(responses::for_payment(&created));
     }
     let first = find_first(tx, request).await?;
-    Ok(responses::to_taken_reference(&first, &request.content_hash))
+    Ok(responses::for_taken_reference(
+        &first,
+        &request.content_hash,
+    ))
 }

@@ -1,5 +1,5 @@
-//! The follow-ups of a settled attempt or refund: events, a refund for an order that will not ship, the
-//! response to the client of a direct charge. They are written in the commit that settles the row.
+//! The follow-ups of a settled attempt or refund: events, a refund if the order will not ship, and
+//! the response to a direct charge. They are written in the commit that settles the row.
 
 use anyhow::Context as _;
 use events::{
@@ -23,7 +23,7 @@ const SOURCE: &str = "payment";
 const CAPTURED_VERSION: u16 = 2;
 const PAYLOAD_VERSION: u16 = 1;
 
-/// Collects what a transaction writes in addition to the outcomes.
+/// Collects the rows that a transaction writes in addition to the outcomes.
 #[derive(Default)]
 pub struct FollowUps {
     events: Vec<Envelope>,
@@ -48,7 +48,7 @@ impl FollowUps {
         traceparent: Option<String>,
     ) -> anyhow::Result<()> {
         if let (Some(principal_id), Some(key)) = (&settled.principal_id, &settled.request_key) {
-            let response = responses::to_settled(settled, answer);
+            let response = responses::for_settled_attempt(settled, answer);
             let completion = response.map(|response| Completion {
                 principal_id: principal_id.clone(),
                 key: Key::from_stored(key.clone()),

@@ -15,7 +15,7 @@ use crate::domain::{Leased, ProviderAnswer, ProviderCall};
 
 pub use ledger::Page;
 
-/// Most idle connections kept open to the provider.
+/// Maximum number of idle connections kept open to the provider.
 const IDLE_CONNECTIONS_MAX: usize = 256;
 
 #[derive(Clone)]
@@ -69,7 +69,7 @@ impl Client {
     }
 }
 
-/// One call, with the row that it is made for.
+/// One call, with the leased row that needs it.
 struct Call<'a> {
     client: &'a Client,
     leased: &'a Leased,

@@ -1,8 +1,8 @@
 //! The reconciler: compares the provider's books with our tables, both ways, page by page.
 //!
-//! It settles unknown outcomes, refunds orphan charges and reports all other differences. The work of a
-//! page and its part of the report are one commit. The process may die at any point: every step is
-//! idempotent, and the next sweep continues.
+//! It settles unknown outcomes, refunds orphan charges and reports all other differences. One
+//! commit stores the changes of a page and its part of the report. The process may die at any
+//! point: every step is idempotent, and the next reconciliation repeats an interrupted one.
 
 mod page;
 
@@ -24,7 +24,7 @@ use crate::store::reconciliations::{self, Report};
 use crate::waiting::Waiting;
 use page::Range;
 
-/// Longest time that a page may take at the store.
+/// Longest time to compare and store one page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Charges compared in one transaction.
 const PAGE_ROWS: u32 = 500;
@@ -35,20 +35,20 @@ const UUID_V7_TIME_SHIFT: u32 = 80;
 pub struct Reconciler {
     pub pool: PgPool,
     pub psp: psp::Client,
-    /// Pause between two sweeps. Zero: sweep only on demand.
+    /// Pause between two reconciliations. Zero: reconcile only on demand.
     pub interval: Duration,
-    /// The sweep skips charges more recent than this: a charger may still be working on them.
+    /// The reconciler skips charges more recent than this: a charger may still be working on them.
     pub grace: Duration,
     /// How long a charge under our key waits for its attempt before it is refunded.
     pub orphan_grace: Duration,
-    /// How far back a scheduled sweep looks.
+    /// How far back a scheduled reconciliation looks.
     pub lookback: Duration,
     pub wake: outbox::Wake,
     pub refund_due: Arc<Notify>,
     pub waiting: Waiting,
 }
 
-/// What started a sweep.
+/// How a reconciliation was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     Schedule,
@@ -60,7 +60,7 @@ pub enum Trigger {
 
 #[derive(Debug, Error)]
 pub enum Error {
-    #[error("another sweep is running")]
+    #[error("another reconciliation is running")]
     Busy,
     #[error(transparent)]
     Failed(#[from] anyhow::Error),
@@ -77,12 +77,12 @@ impl Reconciler {
                 () = tokio::time::sleep(self.interval) => {}
                 () = shutdown.cancelled() => return Ok(()),
             }
-            let swept = tokio::select! {
-                swept = self.sweep(Trigger::Schedule) => swept,
-                // The next sweep repeats an interrupted one.
+            let reconciled = tokio::select! {
+                reconciled = self.reconcile(Trigger::Schedule) => reconciled,
+                // The next reconciliation repeats an interrupted one.
                 () = shutdown.cancelled() => return Ok(()),
             };
-            match swept {
+            match reconciled {
                 Ok(report) if report.differing > 0 => tracing::warn!(
                     report = report.id,
                     differing = report.differing,
@@ -91,22 +91,25 @@ impl Reconciler {
                 Ok(report) => {
                     tracing::debug!(report = report.id, "provider's books agree with our tables")
                 }
-                Err(Error::Busy) => tracing::info!("sweep skipped, another one is running"),
+                Err(Error::Busy) => {
+                    tracing::info!("reconciliation skipped, another one is running")
+                }
                 Err(Error::Failed(error)) => {
                     tracing::warn!(
                         error = format!("{error:#}"),
-                        "sweep failed, the next one repeats it"
+                        "reconciliation failed, the next one repeats it"
                     );
                 }
             }
         }
     }
 
-    /// One sweep over the books. At most one runs at a time across all replicas.
-    pub async fn sweep(&self, trigger: Trigger) -> Result<Report, Error> {
+    /// One run over the books. At most one runs at a time across all replicas.
+    pub async fn reconcile(&self, trigger: Trigger) -> Result<Report, Error> {
         let lock = async {
             let mut guard = self.pool.acquire().await?;
-            // The session holds the lock. Closing it frees the lock, whatever happens here.
+            // The session holds the lock. If this task ends early, the connection is closed and
+            // Postgres frees the lock.
             guard.close_on_drop();
             let is_free = reconciliations::try_lock(&mut guard).await?;
             anyhow::Ok(is_free.then_some(guard))
@@ -115,14 +118,14 @@ impl Reconciler {
         let Some(mut guard) = locked.context("locking")? else {
             return Err(Error::Busy);
         };
-        let swept = self.sweep_alone(&mut guard, trigger).await;
+        let reconciled = self.reconcile_alone(&mut guard, trigger).await;
         database::query_with_timeout(STORE_TIMEOUT, reconciliations::unlock(&mut guard))
             .await
             .context("unlocking")?;
-        Ok(swept?)
+        Ok(reconciled?)
     }
 
-    async fn sweep_alone(
+    async fn reconcile_alone(
         &self,
         guard: &mut PgConnection,
         trigger: Trigger,
@@ -134,7 +137,8 @@ impl Reconciler {
         let id = database::query_with_timeout(STORE_TIMEOUT, begin)
             .await
             .context("starting a report")?;
-        self.walk(guard, id, trigger.start(self.lookback)).await?;
+        self.compare_pages(guard, id, trigger.start(self.lookback))
+            .await?;
         let finish = async {
             let mut connection = database::acquire(&self.pool).await?;
             reconciliations::finish(&mut connection, id).await
@@ -144,9 +148,14 @@ impl Reconciler {
             .context("finishing the report")
     }
 
-    async fn walk(&self, guard: &mut PgConnection, report: i64, start: Uuid) -> anyhow::Result<()> {
+    async fn compare_pages(
+        &self,
+        guard: &mut PgConnection,
+        report: i64,
+        start: Uuid,
+    ) -> anyhow::Result<()> {
         let mut after = start.to_string();
-        let mut room = page::DIFFERENCES_MAX;
+        let mut differences_left = page::DIFFERENCES_MAX;
         loop {
             let page = self.psp.ledger(&after, PAGE_ROWS).await?;
             crash::point("reconcile.page_read");
@@ -154,13 +163,14 @@ impl Reconciler {
                 last: page.next.as_deref(),
                 after: &after,
             };
-            let compare = self.compare(report, range, &page.data, room);
-            room = database::with_timeout(PAGE_TIMEOUT, compare).await?;
+            let compare = self.compare(report, range, &page.data, differences_left);
+            differences_left = database::with_timeout(PAGE_TIMEOUT, compare).await?;
             crash::point("reconcile.page_committed");
-            // Keeps the session alive. The session of a paused sweep ends, and its lock with it.
+            // Keeps the session alive. If the process is paused, Postgres ends the session and
+            // frees the lock.
             database::query_with_timeout(STORE_TIMEOUT, guard.ping())
                 .await
-                .context("the lock is lost, another sweep may be running")?;
+                .context("the lock is lost, another reconciliation may be running")?;
             match page.next {
                 Some(next) => after = next,
                 None => return Ok(()),
@@ -177,7 +187,7 @@ impl Trigger {
         }
     }
 
-    /// The sweep starts after this id. The ids of charges start with their time.
+    /// The run starts after this id. The ids of charges start with their time.
     fn start(self, lookback: Duration) -> Uuid {
         if self == (Self::Operator { all: true }) {
             return Uuid::nil();

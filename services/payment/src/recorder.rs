@@ -41,13 +41,13 @@ impl Recorder {
             .await
     }
 
-    /// How long to wait before the next call after an answer that settled nothing.
+    /// Delay before the next call, after an answer that settled nothing.
     fn delay(&self, answered: &Answered) -> Duration {
         let tries = u32::try_from(answered.leased.tries).unwrap_or(1);
         match &answered.answer {
             // The provider has no entry under the key: a charger may send it again at once.
             ProviderAnswer::Absent => Duration::ZERO,
-            // The provider named a time. The backoff spreads the calls after it.
+            // The provider sent a Retry-After. The backoff spreads the calls after it.
             ProviderAnswer::Unknown {
                 retry_after: Some(retry_after),
                 ..

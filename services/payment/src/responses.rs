@@ -28,13 +28,16 @@ pub struct PaymentSummary<'a> {
     /// The provider's id of the charge, once the money is taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charge_id: Option<&'a str>,
-    /// The provider's reason, if it took no money.
+    /// The provider's reason, if the payment was declined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decline_code: Option<&'a str>,
 }
 
 /// The response to a direct charge that this answer settled; `None` if the answer settles nothing.
-pub fn to_settled(settled: &SettledAttempt, answer: &ProviderAnswer) -> Option<StoredResponse> {
+pub fn for_settled_attempt(
+    settled: &SettledAttempt,
+    answer: &ProviderAnswer,
+) -> Option<StoredResponse> {
     let code = match answer {
         ProviderAnswer::Captured { charge_id } => {
             let summary = PaymentSummary {
@@ -59,7 +62,7 @@ pub fn to_settled(settled: &SettledAttempt, answer: &ProviderAnswer) -> Option<S
 }
 
 /// The same response, from a payment that was settled earlier.
-pub fn to_payment(payment: &Payment) -> StoredResponse {
+pub fn for_payment(payment: &Payment) -> StoredResponse {
     if payment.charge_id.is_some() {
         return of_summary(StatusCode::CREATED, &PaymentSummary::from(payment));
     }
@@ -69,7 +72,7 @@ pub fn to_payment(payment: &Payment) -> StoredResponse {
 
 /// The response if the reference already belongs to a payment. With the same content it is that
 /// payment, otherwise 409.
-pub fn to_taken_reference(first: &Payment, content_hash: &ContentHash) -> StoredResponse {
+pub fn for_taken_reference(first: &Payment, content_hash: &ContentHash) -> StoredResponse {
     if first.content_hash == content_hash.as_bytes() {
         return of_summary(StatusCode::OK, &PaymentSummary::from(first));
     }
@@ -78,10 +81,10 @@ pub fn to_taken_reference(first: &Payment, content_hash: &ContentHash) -> Stored
         "payment_exists",
         "This reference belongs to a payment with other content. Nothing was charged.",
     );
-    of_problem(&about(problem, first.id))
+    StoredResponse::from(&about(problem, first.id))
 }
 
-/// Adds the payment to the problem, so that the client can look at it.
+/// Names the payment, so that the client can read it.
 pub fn about(problem: Problem, payment_id: Uuid) -> Problem {
     problem
         .with("payment_id", payment_id.to_string())
@@ -92,8 +95,8 @@ pub fn payment_url(payment_id: Uuid) -> String {
     format!("/payments/{payment_id}")
 }
 
-/// A decline is a result: it is stored and replayed. It carries the correlation id of the client's
-/// request, because the recorder runs outside of that request.
+/// A decline is final: it is stored under the key and replayed. It carries the correlation id of
+/// the client's request, because the recorder runs outside of that request.
 fn declined(payment_id: Uuid, code: &str, correlation_id: &str) -> StoredResponse {
     let problem = Problem::new(
         StatusCode::PAYMENT_REQUIRED,
@@ -103,18 +106,7 @@ fn declined(payment_id: Uuid, code: &str, correlation_id: &str) -> StoredRespons
     let problem = about(problem, payment_id)
         .with("decline_code", code)
         .with("correlation_id", correlation_id);
-    of_problem(&problem)
-}
-
-fn of_problem(problem: &Problem) -> StoredResponse {
-    StoredResponse {
-        status: problem.status().as_u16(),
-        headers: vec![(
-            "content-type".to_owned(),
-            service_kit::problem::CONTENT_TYPE.to_owned(),
-        )],
-        body: problem.body(),
-    }
+    StoredResponse::from(&problem)
 }
 
 fn of_summary(status: StatusCode, summary: &PaymentSummary<'_>) -> StoredResponse {

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::charger::{self, Answered, Charger, Queue};
 use crate::config::{Config, Migration};
-use crate::consumer::RecordAttempts;
+use crate::consumer::PayOrders;
 use crate::direct::{self, DirectCharges};
 use crate::reconciler::Reconciler;
 use crate::recorder::Recorder;
@@ -34,7 +34,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let reconciler = shared.reconciler(&config);
     let mut builder = builder
         .outbox(shared.wake.clone())?
-        .consumer(shared.record_attempts())?
+        .consumer(shared.pay_orders())?
         .sweep("expired idempotency keys", idempotency::sweep(&pool))
         .gauge("open payments", gauge::gauge(&pool))
         .routes(routes::table(shared.services(&config, reconciler.clone())))
@@ -71,7 +71,8 @@ pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
     connection.close().await.context("closing the connection")
 }
 
-/// What the workers and routes share: the store, the provider, and how they wake each other.
+/// State that the workers and routes share: the store, the provider, and the handles that wake
+/// workers.
 struct Shared {
     pool: PgPool,
     psp: psp::Client,
@@ -152,8 +153,8 @@ impl Shared {
         }
     }
 
-    fn record_attempts(&self) -> RecordAttempts {
-        RecordAttempts {
+    fn pay_orders(&self) -> PayOrders {
+        PayOrders {
             due: self.due.clone(),
             unknown_due: self.unknown_due.clone(),
             refund_due: self.refund_due.clone(),

@@ -1,7 +1,7 @@
 //! Requests of this process that wait for the outcome of their direct charge.
 //!
-//! Waking them saves queries and is only a hint. The database is authoritative: it also has the outcomes
-//! that other replicas recorded.
+//! A wake-up is only a hint that saves queries. The database is authoritative: it also has the
+//! outcomes that other replicas recorded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -105,8 +105,8 @@ impl Builder {
         self
     }
 
-    /// Binds the port and adds what every service has: reaper, gauges, health, readiness and
-    /// metrics.
+    /// Binds the port and adds the parts that every service has: reaper, gauges, health, readiness
+    /// and metrics.
     pub async fn build(self) -> anyhow::Result<Application> {
         let Self { reaper, gauges, .. } = self;
         let mut workers = self.workers;
@@ -123,7 +123,7 @@ impl Builder {
 
 type Running = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
 
-/// A background worker that was not started yet.
+/// A background worker that has not started yet.
 pub(crate) struct Worker {
     pub(crate) name: &'static str,
     pub(crate) start: Box<dyn FnOnce(CancellationToken) -> Running + Send>,

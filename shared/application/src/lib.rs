@@ -23,7 +23,8 @@ pub struct Application {
 }
 
 impl Application {
-    /// The port that was bound. With port 0 in the settings, this is the one the system picked.
+    /// The port that was bound. With port 0 in the settings, this is the port that the system
+    /// picked.
     pub fn port(&self) -> anyhow::Result<u16> {
         let address = self.listener.local_addr().context("reading the port")?;
         Ok(address.port())

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use service_kit::{database, kafka, retention};
 
-/// What a service flattens into its own settings.
+/// Settings that a service flattens into its own.
 ///
 /// `listen` and `kafka_group` have a default in every service, but not the same one. A service sets
 /// its defaults with `mut_arg`, so clap must not require the flags here.
@@ -29,7 +29,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// For the consumer of a service.
+    /// The settings of the consumer.
     pub(crate) fn inbox(&self) -> inbox::Settings {
         let (brokers, topic) = (&self.kafka.kafka_brokers, &self.kafka.kafka_topic);
         let mut settings = inbox::Settings::new(brokers, topic, &self.kafka_group);
@@ -40,7 +40,7 @@ impl Settings {
         settings
     }
 
-    /// For the relay of a service.
+    /// The settings of the relay.
     pub(crate) fn outbox(&self) -> outbox::Settings {
         let (brokers, topic) = (&self.kafka.kafka_brokers, &self.kafka.kafka_topic);
         let mut settings = outbox::Settings::new(brokers, topic);

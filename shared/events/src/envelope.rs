@@ -1,4 +1,4 @@
-//! The envelope around a payload: id, type, source, time, and the context that joins the hops.
+//! The envelope around a payload: id, type, source, time, correlation id and trace context.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -32,7 +32,7 @@ pub struct Origin<'a> {
 }
 
 impl Envelope {
-    /// Puts an event into an envelope, with an id that depends only on what the event is about.
+    /// Puts an event into an envelope. The id depends only on source, order, type and attempt.
     pub fn seal<E: Event>(origin: Origin<'_>, event: &E) -> Result<Self, serde_json::Error> {
         Ok(Self {
             id: event_id(origin.source, event.order_id(), E::TYPE, event.attempt()),

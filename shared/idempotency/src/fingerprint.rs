@@ -37,7 +37,7 @@ impl Fingerprint {
     }
 }
 
-/// The first 64 bits of the hash.
+/// The id of an advisory lock: the first 64 bits of the hash of the parts.
 pub(crate) fn lock_id(parts: &[&str]) -> i64 {
     let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
     let hash = hash_parts(&parts);
@@ -126,7 +126,7 @@ mod tests {
         #[test]
         fn every_part_changes_the_fingerprint(salt in any::<[u8; 4]>(), path in "/[a-z]{1,8}") {
             let content = ContentHash::of(&json!({"a": 1}));
-            let print = Fingerprint::of(&salt, "POST", &path, &content);
+            let fingerprint = Fingerprint::of(&salt, "POST", &path, &content);
             let other_content = ContentHash::of(&json!({"a": 2}));
             let longer = format!("{path}x");
             let other_salt = [salt.as_slice(), &[0]].concat();
@@ -136,7 +136,7 @@ mod tests {
                 Fingerprint::of(&salt, "POST", &longer, &content),
                 Fingerprint::of(&salt, "POST", &path, &other_content),
             ] {
-                prop_assert_ne!(print, other);
+                prop_assert_ne!(fingerprint, other);
             }
         }
     }

@@ -12,7 +12,7 @@ pub(crate) const LEN_MAX: usize = 255;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key(String);
 
-/// What is wrong with the header. The texts are safe to send to the client.
+/// Why the header is malformed. The texts are safe to send to the client.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum MalformedKey {
     #[error("the Idempotency-Key header is missing")]
@@ -43,8 +43,8 @@ impl Key {
         Ok(Self(key))
     }
 
-    /// A key read from the database. It is not parsed again: `parse` removed the outer quotes before
-    /// the key was stored, so quotes that it has now belong to it.
+    /// A key read from the database. It is not parsed again: `parse` removed the outer quotes
+    /// before the key was stored. Any quotes in a stored key are part of it.
     pub fn from_stored(key: String) -> Self {
         Self(key)
     }

@@ -1,4 +1,4 @@
-//! What clients may rely on, in machine-readable form.
+//! The rules for idempotency keys that clients may rely on, in machine-readable form.
 
 use serde::Serialize;
 
@@ -12,11 +12,11 @@ pub struct Policy {
     pub key_length_min: usize,
     pub key_length_max: usize,
     pub key_characters: &'static str,
-    /// How long a key is valid at least, counted from its first use.
+    /// Minimum time that a key is honoured, counted from its first use.
     pub window_seconds: u64,
     pub scope: [&'static str; 3],
     pub fingerprint: &'static str,
-    /// What the server sends in each situation.
+    /// The response in each situation.
     pub same_key_same_request: &'static str,
     pub same_key_other_request: u16,
     pub key_in_flight: u16,

@@ -1,4 +1,4 @@
-//! A malformed key as a request error, and a problem as a stored response.
+//! Conversions: a malformed key into a request error, and a problem into a stored response.
 
 use service_kit::{Problem, RequestError, problem};
 
@@ -10,7 +10,7 @@ impl From<MalformedKey> for RequestError {
     }
 }
 
-/// A definite failure is a result too: it is stored under the key and replayed.
+/// A final problem is stored under the key and replayed, like any other result.
 impl From<&Problem> for StoredResponse {
     fn from(problem: &Problem) -> Self {
         let content_type = ("content-type".to_owned(), problem::CONTENT_TYPE.to_owned());

@@ -1,4 +1,4 @@
-//! A response as it is stored, to be replayed byte by byte.
+//! A response as it is stored, to be replayed byte for byte.
 
 use serde_json::{Map, Value};
 

@@ -18,8 +18,8 @@ pub enum Claim {
     InFlight { resource_id: Option<Uuid> },
     /// The window has ended: call [`forget_expired`] and claim again.
     Expired,
-    /// The response has a format that this version does not know. Run the operation again; the
-    /// constraints of the service's own tables must make that safe.
+    /// The response has a format that this version does not know. Derive the response from the
+    /// service's own tables, and do not repeat the work.
     Unreadable { resource_id: Option<Uuid> },
 }
 
@@ -66,8 +66,8 @@ pub async fn claim(
 }
 
 /// Stores the response of a claimed key, usually in the transaction of the claim. In a later
-/// transaction the window starts again: otherwise work that takes longer than the window would leave
-/// a key that expires before the client can read the response.
+/// transaction the window starts again. Otherwise, after work that takes longer than the window,
+/// the key would expire before the client can read the response.
 pub async fn complete(
     connection: &mut PgConnection,
     scope: Scope<'_>,
@@ -135,9 +135,9 @@ pub async fn find(
     ))
 }
 
-/// Deletes the record if its window has ended, so that the key can be used again before it is reaped.
-/// A record without a response stays, however old: its work is unfinished, and a second use would do
-/// the work twice.
+/// Deletes the record if its window has ended, so that the key can be used again before it is
+/// reaped. A record without a response stays, regardless of its age: its work is unfinished, and a
+/// second use would do the work twice.
 pub async fn forget_expired(connection: &mut PgConnection, scope: Scope<'_>) -> sqlx::Result<()> {
     sqlx::query!(
         "delete from idempotency_keys

@@ -24,7 +24,7 @@ pub(crate) struct Batch {
 pub(crate) struct Message {
     pub(crate) position: Position,
     pub(crate) content: Content,
-    /// How often the handler has failed on this message alone.
+    /// How many times the handler has failed on this message alone.
     pub(crate) tries: u32,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Content {
     Unreadable(RawMessage, DecodeError),
 }
 
-/// Counts of messages by what happened to them.
+/// Counts of messages by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) fresh: usize,

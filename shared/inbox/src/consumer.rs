@@ -45,7 +45,7 @@ pub trait Handler: Send + Sync + 'static {
     fn committed(&self) {}
 }
 
-/// What one step of the consumer did.
+/// The outcome of one step of the consumer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StepOutcome {
     /// No message arrived in time.
@@ -94,7 +94,8 @@ impl<H: Handler> Consumer<H> {
             batches.tick().await;
             tokio::select! {
                 step = self.step(Duration::MAX) => { step?; }
-                // An open transaction rolls back. If it did commit, redelivery finds duplicates.
+                // An open transaction rolls back. If it committed, the redelivered messages are
+                // duplicates.
                 () = shutdown.cancelled() => {}
             }
         }
@@ -102,8 +103,8 @@ impl<H: Handler> Consumer<H> {
     }
 
     /// One step: waits up to `wait_max` for a message, takes the others that have already arrived,
-    /// and processes the batch, with as many retries as it takes. The returned future may be
-    /// dropped at any time; the next call continues with the same messages.
+    /// and processes the batch, retrying until it succeeds. The returned future may be dropped at
+    /// any time; the next call continues with the same messages.
     pub async fn step(&mut self, wait_max: Duration) -> anyhow::Result<StepOutcome> {
         let wants = |kind| self.processor.handler.wants(kind);
         if self.batch.is_empty() {

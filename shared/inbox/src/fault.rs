@@ -8,11 +8,12 @@ use service_kit::database;
 pub(crate) enum Fault {
     /// The handler rejected the message. After some tries it is parked.
     Message(anyhow::Error),
-    /// The database failed or took too long. No message is to blame; retried without limit.
+    /// The database failed or took too long. No message is the cause, so the batch is retried
+    /// without limit.
     Infrastructure(anyhow::Error),
 }
 
-/// SQLSTATEs of a database that does not match the code: a table that is not migrated yet
+/// SQLSTATE prefixes of a database that does not match the code: a table that is not migrated yet
 /// (class 42), a standby that rejects writes (25006). An operator must repair the database. Until
 /// then these errors must not park every message.
 const WRONG_DATABASE: [&str; 2] = ["42", "25006"];

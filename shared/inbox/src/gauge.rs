@@ -5,8 +5,8 @@ use sqlx::PgPool;
 
 use crate::processor;
 
-/// For [`service_kit::Gauges::read`]: counts parked messages in the table, so the figure is right
-/// on every replica, whichever one parked or redrove them.
+/// For [`service_kit::Gauges::read`]: counts parked messages in the table. So the value is right on
+/// every replica, no matter which replica parked or redrove them.
 pub fn gauge(pool: &PgPool) -> impl Fn() -> Reading + Send + Sync + 'static {
     let pool = pool.clone();
     move || {

@@ -1,5 +1,5 @@
-//! Store functions for the table `processed_messages`. It is the authority on which messages had
-//! their effect.
+//! Store functions for the table `processed_messages`. This table decides whether a message is a
+//! duplicate.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Most rows that one [`reap`] deletes.
+/// Maximum number of rows that one [`reap`] deletes.
 pub const REAP_ROWS_MAX: i64 = 1_000;
 
 /// Result of recording a batch.
@@ -68,7 +68,7 @@ pub(crate) async fn record(
     Ok(recorded)
 }
 
-/// Records one message, also if its order is blocked. Returns false if it was recorded before.
+/// Records one message, even if its order is blocked. Returns false if it was recorded before.
 pub(crate) async fn record_one(
     connection: &mut PgConnection,
     group: &str,

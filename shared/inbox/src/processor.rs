@@ -1,4 +1,4 @@
-//! The transactions of a consumer: messages have their effect or are parked.
+//! The transactions of a consumer: each message has its effect or is parked.
 
 use std::panic::AssertUnwindSafe;
 

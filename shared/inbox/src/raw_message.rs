@@ -64,7 +64,8 @@ impl RawMessage {
         }
     }
 
-    /// The type as the header names it, for operators. It may be a type that no version knows.
+    /// The type as the header names it, for operators. It may be a type that this version does not
+    /// know.
     pub(crate) fn event_type_text(&self) -> Option<&str> {
         self.text(header::TYPE)
     }

@@ -39,17 +39,17 @@ pub(crate) struct Failure {
 /// The result of discarding a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Discarded {
-    /// The message is gone. Contains what happened to those behind it.
+    /// The message is deleted. Contains the result for the messages behind it.
     Done(Redriven),
-    /// The message waits behind the failed one, which has to be redriven or discarded first.
+    /// The message waits behind the failed message, which must be redriven or discarded first.
     NotTheFailedMessage,
-    /// No parked message has this id (any more).
+    /// No parked message has this id; it may have been redriven or discarded.
     Unknown,
 }
 
 impl<H: Handler> Processor<H> {
     /// Handles all parked messages of this message's order, from the first one, and stops at the
-    /// first that fails again. Does nothing if the message is not parked (any more).
+    /// first that fails again. Does nothing if the message is not, or no longer, parked.
     pub(crate) async fn redrive(&self, id: i64) -> anyhow::Result<Redriven> {
         let mut connection = None;
         let (mut tx, message) = self.begin(&mut connection, id).await?;
@@ -73,7 +73,7 @@ impl<H: Handler> Processor<H> {
         Ok(redriven)
     }
 
-    /// Deletes a failed message for good, and redrives the messages behind it.
+    /// Deletes a failed message permanently, and redrives the messages behind it.
     pub(crate) async fn discard(&self, id: i64) -> anyhow::Result<Discarded> {
         let mut connection = None;
         let (mut tx, message) = self.begin(&mut connection, id).await?;
@@ -83,7 +83,7 @@ impl<H: Handler> Processor<H> {
         if !message.failed {
             return Ok(Discarded::NotTheFailedMessage);
         }
-        // Logged before it is deleted: this line is all that remains of the message.
+        // Logged before the delete: this line is the only copy of the message that remains.
         let payload = message.raw.payload.as_deref().map(String::from_utf8_lossy);
         tracing::warn!(
             id, order_id = ?message.subject, position = ?message.position, cause = message.cause,
@@ -91,7 +91,7 @@ impl<H: Handler> Processor<H> {
             "operator discards parked message"
         );
         if let Ok(Some(delivery)) = self.decode(&message) {
-            // A redelivery must not bring it back.
+            // A redelivered copy must be skipped as a duplicate.
             processed::record_one(&mut tx, &self.settings.group, delivery.envelope.id).await?;
         }
         parked::remove(&mut tx, id).await?;
@@ -168,7 +168,7 @@ impl<H: Handler> Processor<H> {
         Ok(())
     }
 
-    /// Redrives one message. A failure leaves only its new cause behind.
+    /// Redrives one message. If it fails again, only its new cause is stored.
     async fn redrive_one(
         &self,
         tx: &mut PgConnection,

@@ -59,7 +59,7 @@ struct Inspection {
 #[derive(Serialize)]
 struct DiscardResponse {
     discarded: bool,
-    /// What happened to the messages behind it.
+    /// The result for the messages behind it.
     #[serde(flatten)]
     redriven: Redriven,
 }

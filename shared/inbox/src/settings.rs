@@ -8,7 +8,7 @@ pub struct Settings {
     pub topic: String,
     /// Consumer group. Processed and parked messages are recorded per group.
     pub group: String,
-    /// Most messages in one transaction.
+    /// Maximum number of messages in one transaction.
     pub batch_messages_max: usize,
     /// Shortest time from the start of one batch to the start of the next. Under load batches grow
     /// and cost less per message. A message that arrives while the consumer is idle does not wait.
@@ -17,13 +17,13 @@ pub struct Settings {
     pub fetch_wait_max_ms: u32,
     /// How long the broker waits for a heartbeat before it gives the partitions to other consumers.
     pub session_timeout_ms: u32,
-    /// Longest time one transaction may take. It turns a database that stopped answering into an
-    /// error that is retried.
+    /// Longest time one transaction may take. After it the consumer retries, even if the database
+    /// stopped responding.
     pub transaction_max: Duration,
     /// Pause before a failed batch is tried again.
     pub retry_pause: Duration,
-    /// How often the handler may fail on one message before the message is parked. Failures of the
-    /// database do not count: they are retried without limit.
+    /// How many times the handler may fail on one message before the message is parked. Failures of
+    /// the database do not count: they are retried without limit.
     pub tries_max: u32,
     /// How often the client measures its lag. It asks each partition's leader at most every 10 s;
     /// in between it estimates from the messages that it fetches.
@@ -42,8 +42,8 @@ impl Settings {
             batch_messages_max: 500,
             min_interval: Duration::from_millis(10),
             fetch_wait_max_ms: 500,
-            // The least that brokers allow by default. The messages of a killed consumer wait this
-            // long for their next owner.
+            // The minimum that brokers allow by default. The messages of a killed consumer wait
+            // this long for their next owner.
             session_timeout_ms: 6_000,
             transaction_max: Duration::from_secs(30),
             retry_pause: Duration::from_millis(500),

@@ -38,8 +38,8 @@ impl Source {
     /// Replaces a client that has lost all its brokers, and drops the messages it had taken.
     ///
     /// Brokers that return with their data deliver the messages again. If they return without it,
-    /// the old client remembers positions in a log that no longer exists: it may wait there without
-    /// end, and would commit offsets that now belong to other messages.
+    /// the old client remembers positions in a log that no longer exists. It may wait there
+    /// forever, and would commit offsets that now belong to other messages.
     pub(crate) fn reconnect_if_lost(&mut self, batch: &mut Batch) -> anyhow::Result<()> {
         if !self.brokers_lost.swap(false, Ordering::AcqRel) {
             return Ok(());
@@ -71,8 +71,8 @@ impl Source {
         }
     }
 
-    /// Waits with all partitions paused, and keeps polling: a consumer that does not poll is removed
-    /// from its group and delays the rebalance of the others.
+    /// Waits with all partitions paused, and keeps polling. A consumer that does not poll is
+    /// removed from its group and delays the rebalance of the others.
     pub(crate) async fn wait(
         &self,
         batch: &mut Batch,
@@ -184,7 +184,7 @@ fn client(settings: &Settings, lag: &Lag) -> anyhow::Result<StreamConsumer<Assig
         // How soon the client finds a topic that was created, or recreated after its broker lost
         // its data. The default is five minutes.
         .set("topic.metadata.refresh.interval.ms", "5000")
-        // Limits what is read ahead; the backlog stays in the broker.
+        // Limits the read-ahead; the backlog stays in the broker.
         .set("queued.max.messages.kbytes", "4096")
         .set("queued.min.messages", "2000")
         // The lag is computed from the statistics.

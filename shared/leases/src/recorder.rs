@@ -8,19 +8,19 @@ use tokio::time::Instant;
 
 use crate::Done;
 
-/// Most results recorded by one commit.
+/// Maximum number of results in one commit.
 const BATCH_MAX: usize = 200;
 /// Shortest time between two commits. Under load more results share one commit.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
 /// Pause before the recorder retries results that the store could not take.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// What is specific to the results of one kind of work.
+/// How the results of one kind of work are recorded.
 pub trait Record: Send + Sync + 'static {
     type Output: Send + Sync + 'static;
 
-    /// Records the results in one commit. Ignores stale results: those whose lease token is no longer
-    /// in the row. Returns the number of rows that the results changed for good.
+    /// Records the results in one commit. Ignores stale results: those whose lease token is no
+    /// longer in the row. The returned count is for tests only; each implementation documents it.
     fn record(
         &self,
         batch: &[Done<Self::Output>],
@@ -30,13 +30,14 @@ pub trait Record: Send + Sync + 'static {
     fn describe(&self, result: &Self::Output) -> String;
 }
 
-/// What happens to results while the store is unreachable.
+/// The policy for results while the store is unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenUnreachable {
-    /// Discard them. Right if the call can be repeated without harm: the lease expires, and the next
-    /// call gets the same answer.
+    /// Discard them. Choose this if the call can be repeated without harm: the lease expires, and
+    /// the next call gets the same answer.
     Discard,
-    /// Keep them, and their slots, until their leases end. Right if a repeated call has a price.
+    /// Keep them, and their slots, until their leases end. Choose this if a repeated call does
+    /// harm, such as a second mail.
     KeepWhileLeased,
 }
 
@@ -109,7 +110,7 @@ impl<R: Record> Recorder<R> {
                 return Err(error);
             }
             let error = format!("{error:#}");
-            tracing::warn!(error, results = batch.len(), "recording failed, will retry");
+            tracing::warn!(error, results = batch.len(), "recording failed, retrying");
             tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
     use crate::worker::tests::{LEASE, worker};
 
-    /// Fails as often as the test says, and fails every batch that contains a bad result.
+    /// Fails as many times as the test sets, and fails every batch that contains a bad result.
     #[derive(Clone, Default)]
     struct FakeStore {
         unreachable_times: Arc<Mutex<u32>>,

@@ -12,16 +12,16 @@ use uuid::Uuid;
 
 /// Shortest time between two leases. Under load each lease then takes more rows.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
-/// Longest time that one lease may take at the store.
+/// Longest time for the statement that leases rows.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Pause after a lease that failed.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
-/// What is specific to one kind of work.
+/// One kind of work: how to lease its rows, and the call to make for each.
 pub trait Work: Send + Sync + 'static {
     /// A leased row.
     type Row: Send + 'static;
-    /// The result of one call, with all that the recorder needs.
+    /// The result of one call, with everything that the recorder needs.
     type Output: Send + 'static;
 
     /// Leases due rows, in one commit. A row must not be leased again before its lease ends.
@@ -47,7 +47,7 @@ pub struct LeaseRequest {
     /// One token for the batch. It distinguishes this lease from every other lease of the same row.
     pub token: Uuid,
     pub lease: Duration,
-    /// Most rows to lease.
+    /// Maximum number of rows to lease.
     pub limit: i64,
 }
 
@@ -55,11 +55,11 @@ pub struct LeaseRequest {
 pub struct Settings {
     /// How long a worker owns a row. Another worker takes over when this time has passed.
     pub lease: Duration,
-    /// How often the worker looks for due rows without being woken.
+    /// How often the worker looks for due rows if nothing wakes it.
     pub poll: Duration,
-    /// Most rows in flight: leased, and their results not yet recorded.
+    /// Maximum number of rows in flight: leased, and their results not yet recorded.
     pub in_flight_max: usize,
-    /// Most rows leased by one statement.
+    /// Maximum number of rows leased by one statement.
     pub batch_max: usize,
 }
 
@@ -71,7 +71,7 @@ pub struct Done<T> {
     _slot: OwnedSemaphorePermit,
 }
 
-/// Leases rows and makes their calls until the shutdown.
+/// Leases rows and makes their calls until shutdown.
 pub struct Worker<W: Work> {
     work: Arc<W>,
     settings: Settings,
@@ -81,7 +81,7 @@ pub struct Worker<W: Work> {
 }
 
 impl<W: Work> Worker<W> {
-    /// `due` wakes the worker when rows became due.
+    /// `due` wakes the worker when rows become due.
     pub fn new(
         work: W,
         settings: Settings,
@@ -97,8 +97,8 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Runs until the shutdown. Calls in flight continue after it. Each of them holds a sender, so the
-    /// recorder waits for the last one.
+    /// Runs until shutdown. Calls in flight continue after it. Each call holds a sender, so the
+    /// recorder waits for the last call.
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut batches = min_interval(MIN_INTERVAL);
         while !shutdown.is_cancelled() {
@@ -109,7 +109,7 @@ impl<W: Work> Worker<W> {
                     Ok(_) => continue,
                     Err(error) => {
                         let error = format!("{error:#}");
-                        tracing::warn!(error, "lease failed, will retry");
+                        tracing::warn!(error, "lease failed, retrying");
                         FAILURE_PAUSE
                     }
                 },

@@ -4,8 +4,9 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// 1 to 64 visible ASCII characters: the names that the provider accepts. The provider never declines
-/// a name that it cannot read, so an order with such a name would never reach a terminal state.
+/// 1 to 64 visible ASCII characters: the names that the provider accepts. The provider rejects
+/// other names with an error that is not a decline. An attempt with such a name would stay
+/// `unknown`, and its order would never reach a terminal state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaymentMethod(String);
 

@@ -4,7 +4,7 @@ use service_kit::{Reading, database};
 use sqlx::{PgConnection, PgPool};
 use telemetry::metric;
 
-/// Rows are counted up to here. A larger figure would not change what an operator does.
+/// Maximum number of rows to count. Above it the exact count does not matter.
 const ROWS_MAX: i64 = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,7 +32,7 @@ pub async fn backlog(connection: &mut PgConnection) -> sqlx::Result<Backlog> {
     .await
 }
 
-/// For [`service_kit::Gauges::read`]. All replicas read the same table and report the same figures.
+/// For [`service_kit::Gauges::read`]. All replicas read the same table and report the same values.
 pub fn gauge(pool: &PgPool) -> impl Fn() -> Reading + Send + Sync + 'static {
     let pool = pool.clone();
     move || {

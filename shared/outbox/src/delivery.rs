@@ -13,8 +13,8 @@ use crate::settings::Settings;
 use crate::store::Row;
 
 /// Produces all rows in order and waits for the delivery reports. Returns the ids to mark as
-/// published. A delivered row is left out if an earlier event of its order failed: that one has to
-/// come first.
+/// published. A delivered row is left out if an earlier event of its order failed: it is sent again
+/// after that event.
 pub(crate) async fn deliver(
     producer: &FutureProducer,
     settings: &Settings,
@@ -44,7 +44,7 @@ pub(crate) async fn deliver(
 }
 
 /// Passes the rows to the producer. After a row that it rejects, later events of the same order are
-/// not sent at all: they would overtake it, again with every try.
+/// not sent at all: they would overtake it.
 fn send<'a>(
     producer: &FutureProducer,
     settings: &Settings,

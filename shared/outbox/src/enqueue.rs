@@ -53,14 +53,14 @@ pub async fn enqueue(connection: &mut PgConnection, events: &[Envelope]) -> sqlx
 /// |---|---|
 /// | `event_id` | [`Envelope::id`]: derived from the event, the same for every publication |
 /// | `event_type` | [`Envelope::event_type`] as text |
-/// | `source` | name of the service that announces the event |
+/// | `source` | name of the service that publishes the event |
 /// | `subject` | id of the order; becomes the Kafka key |
 /// | `shard` | [`shard_of`] the subject; decides which relay publishes the row |
 /// | `correlation_id` | correlation id of the request |
 /// | `traceparent` | W3C trace context of the request, or null |
 /// | `payload` | JSON as text |
 ///
-/// Such a service keeps itself honest with a test that compares its column list with this one.
+/// Such a service needs a test that compares its column list with this one.
 pub const COLUMNS: [&str; 8] = [
     "event_id",
     "event_type",

@@ -26,8 +26,9 @@ pub(crate) async fn list(connection: &mut PgConnection) -> sqlx::Result<Vec<Part
     .await
 }
 
-/// Adds the partition of a time range. The caller must hold the table lock: a writer that does not
-/// know the partition yet would route its row to the default partition, and the insert would fail.
+/// Adds the partition of a time range. The caller must hold the table lock. Otherwise a writer that
+/// does not know the partition yet would route its row to the default partition, and the insert
+/// would fail.
 pub(crate) async fn add(
     connection: &mut PgConnection,
     from: DateTime<Utc>,
@@ -116,7 +117,7 @@ pub(crate) async fn pages(connection: &mut PgConnection, name: &str) -> sqlx::Re
 
 /// Marks the published rows of some pages as unpublished; returns how many. A range of pages limits
 /// the statement without an index over all rows.
-pub(crate) async fn unmark(
+pub(crate) async fn mark_unpublished(
     connection: &mut PgConnection,
     name: &str,
     pages: std::ops::Range<i64>,

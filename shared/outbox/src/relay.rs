@@ -37,7 +37,7 @@ impl Wake {
     }
 }
 
-/// What one step of the relay did.
+/// The outcome of one step of the relay.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StepOutcome {
     /// The relay's shards contain nothing to publish.
@@ -89,7 +89,7 @@ impl Relay {
                     undelivered,
                 }) => {
                     tracing::warn!(published, undelivered, "events not delivered, retrying");
-                    // Long enough for another relay to take the shards that were given up.
+                    // Long enough for another relay to take the shards that this one released.
                     FAILURE_PAUSE.max(2 * self.settings.rebalance_interval)
                 }
                 Err(error) => {
@@ -98,7 +98,8 @@ impl Relay {
                     FAILURE_PAUSE
                 }
             };
-            // A wake does not end this pause: every commit would, and make the outage worse.
+            // A wake does not end this pause: with a wake after every commit, an outage would
+            // become a busy loop.
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = shutdown.cancelled() => {}
@@ -108,7 +109,7 @@ impl Relay {
     }
 
     /// One step: at most one batch of this relay's shards. If it publishes nothing because of a
-    /// failure, the relay gives its shards up: another relay may be able to reach the broker.
+    /// failure, the relay releases its shards: another relay may be able to reach the broker.
     pub async fn step(&mut self) -> anyhow::Result<StepOutcome> {
         let outcome = self.publish_batch().await;
         let is_failure = matches!(
@@ -164,8 +165,8 @@ impl Relay {
         })
     }
 
-    /// An idempotent producer that met a fatal error, such as a broker that lost its data, rejects all
-    /// further work. A new producer starts a new sequence.
+    /// An idempotent producer rejects all further work after a fatal error, such as a broker that
+    /// lost its data. A new producer starts a new sequence.
     fn replace_failed_producer(&mut self) -> anyhow::Result<()> {
         if let Some((code, reason)) = self.producer.client().fatal_error() {
             tracing::warn!(?code, reason, "producer failed, replacing it");
@@ -199,7 +200,7 @@ fn count_published(rows: &[Row], delivered: &[i64]) {
     }
 }
 
-/// Delivers the rows, and keeps the database session alive however long the broker takes.
+/// Delivers the rows, and keeps the database session alive while the broker takes its time.
 async fn deliver_with_live_session(
     producer: &FutureProducer,
     settings: &Settings,

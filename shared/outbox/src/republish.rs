@@ -1,4 +1,4 @@
-//! Publishes events again that the broker may have lost.
+//! Publishes events again, for a broker that may have lost them.
 
 use std::time::Duration;
 
@@ -14,11 +14,12 @@ const END_RELAYS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pages of a partition that one statement updates: some thousand rows.
 const PAGES_MAX: usize = 512;
 
-/// Marks all events published since then as unpublished; returns how many. Relays send them again
-/// with the same ids and in the same order. Consumers find them processed, so a repeat is harmless.
+/// Marks all published events that were written since then as unpublished; returns how many. Relays
+/// send them again with the same ids and in the same order. Consumers skip those that they have
+/// processed, so a repeat is harmless.
 ///
-/// Many statements of bounded size, but one commit: a relay that saw only some of the rows could send
-/// a later event of an order before an earlier one.
+/// Many statements of bounded size, but one commit. A relay that saw only some of the rows could
+/// send a later event of an order before an earlier one.
 pub async fn republish(pool: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u64> {
     let mut slot = None;
     // The short time-out reports an unreachable database long before the limit for all rows.
@@ -28,8 +29,9 @@ pub async fn republish(pool: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u6
         anyhow::Ok(connection)
     });
     let connection = connection.await.context("beginning to republish")?;
-    // A relay may hold acknowledgements from the lost broker, and would mark those rows after we have
-    // passed them. Without its session it cannot mark them, and reads them again.
+    // A relay may hold acknowledgements from the broker that lost its data. It would mark those
+    // rows as published after this function has passed them. Without its session it cannot mark
+    // them, and reads them again.
     database::query_with_timeout(END_RELAYS_TIMEOUT, shards::end_relays(connection))
         .await
         .context("ending the relays' sessions")?;
@@ -49,7 +51,7 @@ pub async fn republish(pool: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u6
         let pages = partitions::pages(&mut tx, name).await?;
         for start in (0..pages).step_by(PAGES_MAX) {
             let some = start..start + PAGES_MAX as i64;
-            republished += partitions::unmark(&mut tx, name, some, since)
+            republished += partitions::mark_unpublished(&mut tx, name, some, since)
                 .await
                 .with_context(|| format!("updating the partition {name}"))?;
         }

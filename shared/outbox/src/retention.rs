@@ -15,7 +15,7 @@ const PARTITIONS_AHEAD: i32 = 2;
 /// Longest wait for the table lock, because all writers of events wait behind it. If the lock is not
 /// available, the next round tries again.
 const LOCK_TIMEOUT_MS: u32 = 100;
-/// Most rows deleted from the default partition in one round.
+/// Maximum number of rows deleted from the default partition in one round.
 const DEFAULT_ROWS_MAX: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub struct Retention {
     pub partition_width: Duration,
 }
 
-/// What one round of maintenance did.
+/// The result of one round of maintenance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Maintained {
     /// Partitions created.
@@ -38,8 +38,8 @@ pub struct Maintained {
 }
 
 /// One round: creates partitions ahead of time, drops those that are past the window and fully
-/// published, and deletes such rows from the default partition. One replica at a time: a concurrent
-/// call on another replica does nothing.
+/// published, and deletes such rows from the default partition. Only one replica at a time does
+/// this: a concurrent call on another replica does nothing.
 pub async fn maintain(pool: &PgPool, retention: Retention) -> anyhow::Result<Maintained> {
     let mut maintained = Maintained::default();
     let mut connection = database::acquire(pool)
@@ -115,8 +115,8 @@ async fn begin(
     Ok(Some((tx, row.now)))
 }
 
-/// Adds a partition. Returns false if that is not possible now: another session holds the table, or
-/// the default partition contains rows of that time range, where they stay.
+/// Adds a partition. Returns false if that is not possible now: another session locks the table, or
+/// the default partition contains rows of that time range. Those rows stay there.
 async fn add(
     connection: &mut PgConnection,
     from: DateTime<Utc>,
@@ -136,15 +136,15 @@ async fn add(
         .context("adding a partition to the outbox")
 }
 
-/// Drops a partition. Returns false if it has unpublished rows or another session holds the table.
+/// Drops a partition. Returns false if it has unpublished rows or another session locks the table.
 async fn remove(connection: &mut PgConnection, partition: &Partition) -> anyhow::Result<bool> {
     let Some((mut tx, _)) = begin(connection).await? else {
         return Ok(false);
     };
     let name = &partition.name;
     let removed = async {
-        // The first check avoids a lock that would be useless. Only the second one, under the lock,
-        // counts.
+        // The first check avoids a useless lock. Only the second check, under the lock, is
+        // reliable.
         if partitions::has_unpublished(&mut tx, name).await? {
             return Ok(false);
         }
@@ -169,7 +169,7 @@ async fn end(tx: Transaction<'_, Postgres>, done: sqlx::Result<bool>) -> sqlx::R
         Ok(false) => tx.rollback().await.map(|()| false),
         Err(error) => {
             tx.rollback().await?;
-            match is(&error, LOCK_NOT_AVAILABLE) || is(&error, CHECK_VIOLATION) {
+            match has_code(&error, LOCK_NOT_AVAILABLE) || has_code(&error, CHECK_VIOLATION) {
                 true => Ok(false),
                 false => Err(error),
             }
@@ -204,7 +204,7 @@ fn missing(
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 const CHECK_VIOLATION: &str = "23514";
 
-fn is(error: &sqlx::Error, code: &str) -> bool {
+fn has_code(error: &sqlx::Error, code: &str) -> bool {
     let found = error.as_database_error().and_then(|error| error.code());
     found.is_some_and(|found| found == code)
 }

@@ -14,8 +14,8 @@ use sqlx::PgPool;
 
 use crate::{Wake, republish};
 
-/// Longest time for marking rows, however many there are. Shorter than the time-out of the
-/// operator's command, so that the command sees the error.
+/// Longest time for marking all rows. Shorter than the time-out of the operator's command, so that
+/// the command gets the error response.
 const REPUBLISH_TIMEOUT: Duration = Duration::from_secs(300);
 /// When to retry if the database is unreachable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
 use crate::shards;
 
-/// Longest wait for the database. It turns a database that stopped answering into an error.
+/// Longest wait for the database. After it the step fails and is retried.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(crate) struct Session {

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub struct Settings {
     pub brokers: String,
     pub topic: String,
-    /// Most rows read, produced and marked together.
+    /// Maximum number of rows that are read, produced and marked together.
     pub batch_rows_max: u16,
     /// Shortest time from the start of one batch to the start of the next. Under load batches grow
     /// and cost less per row. A row that is written while the relay is idle does not wait.
@@ -14,10 +14,10 @@ pub struct Settings {
     /// How long an idle relay sleeps if nothing wakes it. This poll finds the rows of a replica that
     /// died.
     pub poll_interval: Duration,
-    /// How often the relay takes free shards, or gives up those above its share.
+    /// How often the relay takes free shards, or releases those above its share.
     pub rebalance_interval: Duration,
-    /// How long the broker may take to acknowledge a batch. After that the relay gives its shards
-    /// up: another relay may be able to reach the broker.
+    /// How long the broker may take to acknowledge a batch. After that the relay releases its
+    /// shards: another relay may be able to reach the broker.
     pub delivery_max: Duration,
     /// How long the relay may send nothing to the database before Postgres ends its session and
     /// frees its shards. Covers a paused process and a machine that disappeared.

@@ -5,7 +5,8 @@
 
 use sqlx::PgConnection;
 
-/// Number of shards, which is also the most relays of one service that can publish in parallel.
+/// Number of shards. It is also the maximum number of relays of one service that publish in
+/// parallel.
 pub const SHARDS: i16 = 16;
 
 /// First half of each lock id: `"outb"` in ASCII, to avoid collisions with other lock users.
@@ -30,8 +31,8 @@ pub(crate) async fn join(connection: &mut PgConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Takes free shards up to this relay's fair share, gives up those above it, and returns the shards
-/// it owns now. Only between batches: an event in flight must not change its owner.
+/// Takes free shards up to this relay's fair share, releases those above it, and returns the shards
+/// that it owns now. Call it only between batches: an event in flight must not change its owner.
 pub(crate) async fn rebalance(
     connection: &mut PgConnection,
     mut owned: Vec<i16>,

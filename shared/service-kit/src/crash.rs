@@ -56,7 +56,7 @@ mod armed {
     /// Longest wait for SIGSTOP to take effect.
     const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
-    /// What an armed point does.
+    /// The action of an armed point.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Action {
@@ -133,7 +133,8 @@ mod armed {
                 points().remove(name);
                 tracing::error!(point = name, "crash point hit, pausing the process");
                 let _ = kill_process(getpid(), Signal::STOP);
-                // The signal needs a moment. Nothing after this point may run before it.
+                // The signal needs a moment. Nothing after this line may run before the signal
+                // takes effect.
                 std::thread::park_timeout(STOP_TIMEOUT);
             }
         }
@@ -142,7 +143,7 @@ mod armed {
     fn die(name: &'static str) -> ! {
         tracing::error!(point = name, "crash point hit, killing the process");
         let _ = kill_process(getpid(), Signal::KILL);
-        // The signal needs a moment. Nothing may run until then.
+        // The signal needs a moment. Nothing may run before the signal takes effect.
         loop {
             std::thread::park();
         }

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 pub use bounded_connection::{BoundedConnection, acquire};
 
-/// Longest time that a request may use the store. After it the outcome is unknown, and a retry shows
-/// it. Longer than waiting for a connection and then for a lock.
+/// Longest time that a request may use the store. After it the outcome is unknown; a retry finds
+/// it. It is longer than the waits for a connection and for a lock together.
 pub const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection that was used this recently is assumed to be alive.
 const IDLE_TRUSTED: Duration = Duration::from_secs(1);
@@ -62,8 +62,9 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
     Ok(PgPoolOptions::new()
         .max_connections(settings.database_connections_max)
         .acquire_timeout(Duration::from_millis(settings.database_acquire_timeout_ms))
-        // A ping costs a round trip, so we ping only connections that were idle for a while. After an
-        // outage each dead one would fail one request. A connection in frequent use fails at once.
+        // A ping costs a round trip, so we ping only connections that were idle for a while.
+        // Without a ping, each dead connection would fail one request after an outage. A connection
+        // in frequent use needs none: it fails as soon as the database does.
         .test_before_acquire(false)
         .before_acquire(|connection, meta| {
             Box::pin(async move {
@@ -98,8 +99,8 @@ impl Error {
         }
     }
 
-    /// Whether a commit that failed with this error may have happened: the connection was lost, or the
-    /// response did not come in time.
+    /// Whether a commit that failed with this error may have taken effect: the connection was lost,
+    /// or the response did not come in time.
     pub fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::Sql(error) => is_outcome_unknown(error),
@@ -127,7 +128,7 @@ pub async fn query_with_timeout<T>(
     with_timeout(limit, async { Ok(work.await?) }).await
 }
 
-/// Whether one cause in a chain of errors says that the store is unreachable for now.
+/// Whether one cause in a chain of errors shows that the store is unreachable for now.
 pub fn is_transient_cause(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.is::<TimedOut>()
         || cause

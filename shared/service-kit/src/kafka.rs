@@ -14,12 +14,13 @@ pub struct Settings {
     /// embedded broker, which always waits for the full time.
     #[arg(long, env = "KAFKA_FETCH_WAIT_MAX_MS", default_value_t = 500)]
     pub kafka_fetch_wait_max_ms: u32,
-    /// How long the broker waits for a sign of life from a consumer before it gives the consumer's
-    /// partitions to others. The broker must allow it (`group.min.session.timeout.ms`).
+    /// How long the broker waits for a heartbeat before it gives the partitions to other consumers.
+    /// The broker must allow it (`group.min.session.timeout.ms`).
     #[arg(long, env = "KAFKA_SESSION_TIMEOUT_MS", default_value_t = 6_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(100..))]
     pub kafka_session_timeout_ms: u32,
-    /// How many times a message may fail before it is parked. Failures of the database do not count.
+    /// How many times a message may fail before it is parked. Failures of the database do not
+    /// count.
     #[arg(long, env = "MESSAGE_TRIES_MAX", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub message_tries_max: u32,

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use sqlx::migrate::{Migrate as _, Migrator};
 use sqlx::{Connection as _, PgConnection};
 
-/// Where sqlx records what it has applied.
+/// The table in which sqlx records applied migrations.
 const HISTORY: &str = "_sqlx_migrations";
 
 /// Applies all migrations in the order of their versions and returns the connection. The folders share
@@ -27,8 +27,8 @@ pub async fn run(database_url: &str, folders: Vec<Migrator>) -> anyhow::Result<P
     Ok(connection)
 }
 
-/// Fails if a migration was applied in another form than it has here. sqlx would notice too, but only
-/// after it has applied the migrations before it.
+/// Fails if an applied migration differs from the one in this build. sqlx would detect that too,
+/// but only after it has applied the migrations before it.
 async fn check_history(connection: &mut PgConnection, migrator: &Migrator) -> anyhow::Result<()> {
     let exists: bool = sqlx::query_scalar("select to_regclass($1) is not null")
         .bind(HISTORY)

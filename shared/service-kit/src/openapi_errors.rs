@@ -23,7 +23,7 @@ pub struct ProblemBody {
     title: String,
     #[schema(example = 409)]
     status: u16,
-    /// Stable. Programs decide by this member.
+    /// Stable. Programs should branch on this member.
     #[schema(example = "idempotency_key_in_flight")]
     code: String,
     /// One sentence for a person: what happened and what to do.
@@ -83,7 +83,7 @@ impl Modify for BearerScheme {
         let scheme = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
             .description(Some(
-                "An API key. It identifies the principal, who sees only their own resources.",
+                "An API key. It identifies the principal, which sees only its own resources.",
             ))
             .build();
         let components = document.components.get_or_insert_default();

@@ -42,12 +42,12 @@ impl Problem {
         .retry_after(retry_after)
     }
 
-    /// An unexpected error. Retrying is safe because of the key.
+    /// An unexpected error. A retry is safe: every request that changes something is idempotent.
     pub fn internal() -> Self {
         let mut problem = Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal_error",
-            "Internal error; retry with the same key.",
+            "Internal error; retry with the same key, if the request has one.",
         );
         problem.retryable = true;
         problem

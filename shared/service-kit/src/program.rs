@@ -1,4 +1,4 @@
-//! What every `main` needs around its service: telemetry, signals, exit code.
+//! Shared by every `main`: telemetry, signals and exit code.
 
 use std::future::Future;
 use std::process::ExitCode;

@@ -74,7 +74,8 @@ impl Reaper {
         }
     }
 
-    /// One round. After a failure the other sweeps still run; the next round removes what is left.
+    /// One round. After a failure the other sweeps still run; the next round removes the remaining
+    /// rows.
     pub async fn sweep_all(&self) {
         for Sweep { name, step } in &self.sweeps {
             let mut removed = 0;

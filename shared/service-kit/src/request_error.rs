@@ -16,7 +16,7 @@ use crate::{Problem, body};
 /// How soon a client may retry. A key is in flight for one commit, and most outages are short.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Why a request failed before or beside the work that it asked for.
+/// Why a request failed, apart from the work that it asked for.
 #[derive(Debug, Error)]
 pub enum RequestError {
     #[error("no valid API key")]
@@ -89,7 +89,7 @@ impl From<&database::Error> for Problem {
     }
 }
 
-/// The response for an error that is this problem. A server error is logged here, once, with its
+/// Turns an error and its problem into a response. A server error is logged here, once, with its
 /// causes; the client sees only the problem.
 pub fn respond(error: &(dyn std::error::Error + 'static), problem: Problem) -> Response {
     let status = problem.status();

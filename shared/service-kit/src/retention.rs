@@ -15,7 +15,7 @@ pub struct Settings {
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub outbox_partition_seconds: u64,
     /// How long the ids of processed messages are kept. Must be longer than any outbox keeps events
-    /// and than the topic keeps messages: a later duplicate is not recognised, and only the
+    /// and longer than the topic keeps messages. A later duplicate is not recognised; only the
     /// constraints of the tables stop it.
     #[arg(long, env = "PROCESSED_RETENTION_SECONDS", default_value_t = 30 * 86_400)]
     pub processed_retention_seconds: u64,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 
-/// Longest wait that we accept. A mistake of the other side must not delay our work for a day.
+/// Longest wait that we accept. A wrong header must not delay our work for a day.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
 /// Accepts a number of seconds. The date form counts as absent.

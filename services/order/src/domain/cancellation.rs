@@ -1,4 +1,4 @@
-//! What a cancellation request leads to.
+//! How the order service handles a cancellation request.
 
 use crate::domain::Status;
 
@@ -16,7 +16,7 @@ pub enum Cancellation {
     TooLate,
 }
 
-/// What to do with a cancellation request, by the order's status and whether one is recorded.
+/// How to handle a cancellation request. `requested`: whether the order already has one.
 pub fn cancel(status: Status, requested: bool) -> Cancellation {
     match (status, requested) {
         (Status::Shipped, _) => Cancellation::TooLate,

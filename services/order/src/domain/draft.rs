@@ -6,7 +6,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use utoipa::ToSchema;
 
-/// Most lines of one order.
+/// Maximum number of lines of one order.
 pub const ITEMS_MAX: usize = 100;
 /// Largest quantity of one line.
 pub const QUANTITY_MAX: i64 = 100_000;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_members_are_named() {
+    fn errors_name_the_invalid_member() {
         let line = 0;
         let set = |path: &'static str, value: Value| {
             draft(move |body| *body.pointer_mut(path).unwrap() = value).unwrap_err()

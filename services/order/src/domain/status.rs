@@ -37,8 +37,9 @@ impl Status {
         }
     }
 
-    /// What a change to a later status of the same attempt adds to the version: 1 per step, skipped
-    /// steps included. `placed` to `shipped` adds 2, with or without `paid` in between.
+    /// The number that a change to a later status of the same attempt adds to the version: 1 per
+    /// step, skipped steps included. `placed` to `shipped` adds 2, with or without `paid` in
+    /// between.
     pub const fn steps_to(self, after: Self) -> i32 {
         after.depth() - self.depth()
     }

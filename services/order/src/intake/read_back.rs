@@ -15,7 +15,7 @@ const READ_BACK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Looks once, over another connection, for the orders of a batch that ended in this error. `None`
 /// does not mean "not stored": the store may be unreachable, or may still be committing. The client
 /// learns the outcome when it retries.
-pub(super) async fn look(
+pub(super) async fn find_placements(
     pool: &PgPool,
     orders: &[Arc<NewOrder>],
     error: &database::Error,

@@ -1,4 +1,4 @@
-//! `DELETE /orders/{id}`: requests that an order is cancelled; recorded once.
+//! `DELETE /orders/{id}`: records a cancellation request, once.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -19,10 +19,10 @@ use crate::routes::{Error, Services};
 use crate::store::cancellations::{self, CancellationRequest};
 use crate::store::orders::{self, Order};
 
-/// What the request itself adds to the version.
+/// The number of steps that the request itself adds to the version.
 const REQUEST_STEPS: i32 = 1;
 
-/// Requests that an order is cancelled. Safe to repeat at any time.
+/// Requests the cancellation of an order. Safe to repeat at any time.
 ///
 /// 204 means that the cancellation request is stored, not that the order is cancelled: it may be
 /// too late. `GET` shows the outcome: `cancelled` if no money was taken, `refunded` if it was
@@ -94,15 +94,15 @@ async fn record(
             Ok(())
         }
         other => {
-            // Before the response, and not when the connection returns to the pool: other requests
-            // wait for the lock.
+            // Roll back before the response, and not when the connection returns to the pool: other
+            // requests wait for the lock.
             let _ = tx.rollback().await;
             other.map(|_| ())
         }
     }
 }
 
-/// What to record; `None` if the order needs no cancellation request.
+/// The request to record; `None` if there is nothing to record.
 fn to_record(order: &Order, condition: &IfMatch) -> Result<Option<CancellationRequest>, Error> {
     let status: Status = order.status.parse().map_err(Error::Status)?;
     let cancellation = cancel(status, order.cancel_requested);

@@ -1,4 +1,4 @@
-//! Everything that can go wrong in a request, and the one place that gives it a status.
+//! Everything that can go wrong in a request, and the one place that maps it to a status.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +14,8 @@ use crate::responses;
 
 #[derive(Debug, ThisError)]
 pub enum Error {
-    /// The errors that the APIs share. Everything that converts into one is one.
+    /// Errors that all APIs share. Any error that converts into a [`RequestError`] becomes this
+    /// variant.
     #[error(transparent)]
     Request(RequestError),
     #[error("the body is JSON but not an order")]

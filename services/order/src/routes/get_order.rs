@@ -57,7 +57,7 @@ async fn read(
         .await?
         .ok_or(Error::NotFound)?;
     let etag = view::etag(order.version);
-    if is_known(headers, &etag) {
+    if is_not_modified(headers, &etag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
     let items = orders::items(&mut connection, id).await?;
@@ -66,8 +66,8 @@ async fn read(
 }
 
 /// Whether `If-None-Match` names the version: `*`, or a list of tags. A tag may be weak, because a
-/// proxy that compresses weakens it.
-fn is_known(headers: &HeaderMap, etag: &str) -> bool {
+/// compressing proxy makes it weak.
+fn is_not_modified(headers: &HeaderMap, etag: &str) -> bool {
     let lists = headers.get_all(header::IF_NONE_MATCH).iter();
     lists
         .filter_map(|list| list.to_str().ok())

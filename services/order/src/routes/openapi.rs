@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn payment_method_limit_is_the_one_of_the_type() {
+    fn payment_method_limit_matches_the_type() {
         let document = to_value(Api::openapi()).unwrap();
         for schema in ["Request", "PaymentRequest"] {
             let pointer = format!("/components/schemas/{schema}/properties/payment_method");

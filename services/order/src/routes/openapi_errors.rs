@@ -40,8 +40,8 @@ pub(super) struct Shipped(ProblemBody);
 
 /// `payment_open`: the current attempt is open or its outcome is unknown; retryable, and not stored
 /// under the key. `already_paid`: the order is paid, shipped or refunded. `order_cancelled`: it is
-/// cancelled, or its cancellation was requested. These two are results: stored, and replayed.
-/// `idempotency_key_in_flight`: retry with the same key.
+/// cancelled, or its cancellation was requested. These two are final: they are stored under the key
+/// and replayed. `idempotency_key_in_flight`: retry with the same key.
 #[derive(IntoResponses)]
 #[response(
     status = 409,

@@ -31,7 +31,8 @@ use crate::store::orders::{self, Item, Order};
 
 pub(super) const ROUTE: &str = "POST /orders/{id}/payments";
 
-/// How often a request runs whose key expires, or is deleted, between two looks at it.
+/// Maximum number of rounds. A request starts over if its key expires or is deleted between two
+/// reads.
 const ROUNDS_MAX: u8 = 3;
 
 /// Pays a declined order again, once per key.
@@ -123,7 +124,7 @@ impl CheckedRequest {
     }
 }
 
-/// What the transaction found or did.
+/// The result of the transaction.
 enum Claimed {
     /// The key is new; this response is stored under it.
     New(StoredResponse),
@@ -167,8 +168,8 @@ async fn claim(
     payment: &CheckedRequest,
 ) -> Result<Claimed, Error> {
     let (scope, id) = (payment.scope(), payment.order_id);
-    let print = &payment.fingerprint;
-    match store::claim(tx, scope, print, Some(id), window_seconds).await? {
+    let fingerprint = &payment.fingerprint;
+    match store::claim(tx, scope, fingerprint, Some(id), window_seconds).await? {
         Claim::New => decide(tx, payment).await.map(Claimed::New),
         Claim::Completed(response) => {
             count("replayed");
@@ -182,8 +183,8 @@ async fn claim(
             count("in_flight");
             Err(Error::PaymentInFlight { order_id: id })
         }
-        // A newer version wrote it in a format that this one cannot read. The payment is not made
-        // again: the response shows the order's current attempt.
+        // A newer version of the service stored the response in a format that this one cannot read.
+        // The payment is not made again: the response shows the order's current attempt.
         Claim::Unreadable { .. } => {
             let order = orders::find(tx, &payment.principal.id, id).await?;
             let order = order.ok_or(Error::NotFound)?;
@@ -196,9 +197,9 @@ async fn claim(
     }
 }
 
-/// Stores attempt, event, and key with its response, for one commit; or the problem under the key, if
-/// it is final. Two requests with two keys meet at the order's lock: the second finds the attempt of
-/// the first one open.
+/// Stores attempt, event, and key with its response, for one commit. If the order cannot be paid
+/// and that is final, stores the problem under the key instead. Two requests with different keys
+/// both need the order's lock: the second one finds the attempt of the first one open.
 async fn decide(tx: &mut PgConnection, payment: &CheckedRequest) -> Result<StoredResponse, Error> {
     let order_id = payment.order_id;
     let order = orders::find_and_lock(tx, &payment.principal.id, order_id)

@@ -27,7 +27,8 @@ use crate::store::orders;
 
 pub(super) const ROUTE: &str = "POST /orders";
 
-/// How often a request runs whose key expires, or is deleted, between two looks at it.
+/// Maximum number of rounds. A request starts over if its key expires or is deleted between two
+/// reads.
 const ROUNDS_MAX: u8 = 3;
 
 /// Places an order, once per key.
@@ -127,8 +128,8 @@ async fn replay(services: &Services, order: &NewOrder) -> Result<Option<Response
             Err(RequestError::KeyReused.into())
         }
         Some(Claim::InFlight { .. }) => Err(RequestError::KeyInFlight.into()),
-        // A newer version wrote it in a format that this one cannot read. The tables have all that
-        // the response needs.
+        // A newer version of the service stored the response in a format that this one cannot read.
+        // The tables have everything that the response needs.
         Some(Claim::Unreadable { resource_id }) => {
             let response = derive_response(&mut connection, order, resource_id).await?;
             Ok(Some(http::replay(response)))
@@ -138,12 +139,13 @@ async fn replay(services: &Services, order: &NewOrder) -> Result<Option<Response
             Ok(None)
         }
         Some(Claim::New) => Err(Error::Inconsistent("a lookup claimed the key")),
-        // Expired, and deleted between the two looks.
+        // The key expired and was deleted between the two reads.
         None => Ok(None),
     }
 }
 
-/// The key created an order, or its reference was taken; the tables show which.
+/// Builds the response from the tables. The request with this key either created an order or found
+/// its reference taken.
 async fn derive_response(
     connection: &mut PgConnection,
     order: &NewOrder,

@@ -60,16 +60,16 @@ pub(super) async fn handle(
 async fn put(services: &Services, order: &Arc<NewOrder>) -> Result<Response, Error> {
     match services.intake.submit(order.clone()).await? {
         Placement::Placed => Ok(http::response(order.response.clone())),
-        Placement::Known => known(services, order).await,
-        Placement::ReferenceTaken(_) | Placement::InFlight => {
-            Err(Error::Inconsistent("a request without a key met a key"))
-        }
+        Placement::Known => respond_known(services, order).await,
+        Placement::ReferenceTaken(_) | Placement::InFlight => Err(Error::Inconsistent(
+            "a request without a key has the outcome of one with a key",
+        )),
     }
 }
 
 /// 200 for the same content. 409 for other content under this id, or for a reference that another
 /// order has.
-async fn known(services: &Services, order: &NewOrder) -> Result<Response, Error> {
+async fn respond_known(services: &Services, order: &NewOrder) -> Result<Response, Error> {
     let mut connection = database::acquire(&services.pool).await?;
     let principal = &order.principal.id;
     if let Some(first) = orders::find(&mut connection, principal, order.id).await? {
@@ -85,7 +85,8 @@ async fn known(services: &Services, order: &NewOrder) -> Result<Response, Error>
         Some(reference) => orders::find_by_reference(&mut connection, principal, reference).await?,
         None => None,
     };
-    // If neither was found, another principal has the id. The response says nothing about them.
+    // If neither was found, another principal has the id. The response reveals nothing about that
+    // order.
     Err(Error::Conflict {
         order_id: by_reference.map(|first| first.id),
     })

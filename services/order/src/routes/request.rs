@@ -1,4 +1,5 @@
-//! What the changing routes share: reading the body, and preparing everything that is stored.
+//! Shared by the routes that change orders: reading the body, and preparing everything that is
+//! stored.
 
 use std::sync::Arc;
 
@@ -77,7 +78,7 @@ pub(super) fn seal<E: Event>(event: &E) -> Result<Envelope, Error> {
     Envelope::seal(origin, event).map_err(Error::Event)
 }
 
-/// Abandons work at the store that takes too long.
+/// Abandons work on the store after [`database::STORE_TIMEOUT`].
 pub(super) async fn bounded<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     database::with_timeout(database::STORE_TIMEOUT, work).await
 }

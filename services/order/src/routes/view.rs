@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::store::orders::{Item, Order};
 
-/// An order, complete.
+/// One order. Items are left out of listings.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct OrderView {
     pub order_id: Uuid,

@@ -8,9 +8,9 @@ use crate::domain::Status;
 /// A cancellation request, as the order records it.
 pub struct CancellationRequest {
     pub order_id: Uuid,
-    /// The version that the request was decided on.
+    /// The version before the request.
     pub version: i32,
-    /// The order's status from now on.
+    /// The status after the request.
     pub status: Status,
     /// Added to the version: one for the request, plus the steps to the new status.
     pub steps: i32,

@@ -58,7 +58,7 @@ impl NewOrder {
 
 /// Stores the orders. No two of them may have the same id.
 ///
-/// An order with a reference needs a transaction around the call: if the reference is taken, a
+/// An order with a reference needs a transaction around the call. If the reference is taken, a
 /// second statement replaces the response that the first one stored under the key.
 pub async fn place(
     connection: &mut PgConnection,

@@ -179,7 +179,7 @@ async fn full_queue_fails_at_once() {
         writers: 1,
         window_seconds: 60,
     };
-    // No writer runs, so the first waits without end; the second must not wait.
+    // No writer runs, so the first request waits forever; the second must not wait.
     let (intake, _writers) = Intake::new(&settings, &pool, &outbox::Wake::default());
     let (first, second) = [order(), order()]
         .map(|body| intake.submit(request(Uuid::new_v4(), None, &body)))

@@ -1,5 +1,5 @@
-//! Orders follow the events of payment and fulfilment in any order of arrival. A stale or repeated
-//! event changes nothing.
+//! The order service applies the events of payment and fulfilment in any order of arrival. A stale or
+//! repeated event changes nothing.
 
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -74,7 +74,7 @@ impl Harness {
         }
     }
 
-    /// Starts the service behind the store's fault proxy. The test itself connects directly.
+    /// Starts the service with its store behind a fault proxy. The test itself connects directly.
     pub(crate) async fn start_behind_proxy(
         store: &StoreBehindProxy,
         change: impl FnOnce(&mut Config),

@@ -1,4 +1,4 @@
-//! How long a key is honoured, how clients learn it, and what happens after it expires.
+//! The key window: its length, how clients read it, and requests after the key has expired.
 
 use std::time::Duration;
 

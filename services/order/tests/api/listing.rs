@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::harness::{GLOBEX, Harness, order};
 
 /// Follows `next` to the last page; returns the ids in the order of the pages.
-async fn walk(harness: &Harness, query: &str) -> Vec<String> {
+async fn list_all(harness: &Harness, query: &str) -> Vec<String> {
     let mut ids = Vec::new();
     let mut after = String::new();
     loop {
@@ -47,12 +47,12 @@ async fn pages_of_any_size_list_each_order_once_newest_first() {
     ids.reverse();
     for limit in [1, 2, 3, 6, 7, 8, 200] {
         assert_eq!(
-            walk(&harness, &format!("limit={limit}")).await,
+            list_all(&harness, &format!("limit={limit}")).await,
             ids,
             "{limit}"
         );
     }
-    assert_eq!(walk(&harness, "").await, ids);
+    assert_eq!(list_all(&harness, "").await, ids);
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn orders_with_equal_times_are_listed_once_each() {
     ids.sort_unstable_by(|a, b| b.cmp(a));
     for limit in [1, 2, 4, 9] {
         assert_eq!(
-            walk(&harness, &format!("limit={limit}")).await,
+            list_all(&harness, &format!("limit={limit}")).await,
             ids,
             "{limit}"
         );
@@ -107,9 +107,9 @@ async fn status_filter_works_with_paging() {
     let paid: Vec<_> = ids[1..4].iter().rev().cloned().collect();
     for limit in [1, 2, 3] {
         let query = format!("status=paid&limit={limit}");
-        assert_eq!(walk(&harness, &query).await, paid);
+        assert_eq!(list_all(&harness, &query).await, paid);
     }
-    assert!(walk(&harness, "status=shipped").await.is_empty());
+    assert!(list_all(&harness, "status=shipped").await.is_empty());
 }
 
 #[tokio::test]

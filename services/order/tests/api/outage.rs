@@ -22,10 +22,10 @@ use crate::response::ApiResponse;
 const HEADING: &str = "Order service";
 const NO_DATABASE: &str = "postgres://unknown@127.0.0.1:1/none";
 /// The time limits of authentication and of the work, plus a margin for a busy machine.
-const ANSWER_MAX: Duration = STORE_TIMEOUT
+const RESPONSE_MAX: Duration = STORE_TIMEOUT
     .saturating_mul(2)
     .saturating_add(Duration::from_secs(5));
-/// So few that a lost connection makes the test fail.
+/// Few enough that a lost connection makes the test fail.
 const CONNECTIONS_MAX: u32 = 3;
 
 fn rows() -> Vec<Row> {
@@ -114,7 +114,8 @@ async fn every_row_holds(outage: Outage) {
         );
     }
     all_connections_serve(&harness, placed).await;
-    // The two orders from before, plus one by POST and one by PUT, however often they were sent.
+    // The two orders from before, plus one by POST and one by PUT, although each was sent many
+    // times.
     let stored = harness.stored().await;
     assert_eq!(stored.orders, 4, "{stored:?}");
     assert_eq!(harness.events(declined, "order.payment_requested").await, 1);
@@ -152,7 +153,7 @@ impl Call {
 }
 
 async fn bounded(request: RequestBuilder) -> ApiResponse {
-    let response = tokio::time::timeout(ANSWER_MAX, send(request)).await;
+    let response = tokio::time::timeout(RESPONSE_MAX, send(request)).await;
     response.expect("no response in time")
 }
 
@@ -217,7 +218,7 @@ async fn requests_fail_soon_while_connections_wait_for_a_lock() {
     held.rollback().await.unwrap();
     assert_eq!(harness.stored().await, orders_stored(1));
     for call in &calls {
-        // Any definite response will do: the requests affect each other.
+        // Any definite response is accepted, because the requests affect each other.
         let response = call.response().await;
         assert!(response.status < 500, "{response:?}");
     }

@@ -10,7 +10,7 @@ use crate::eventually;
 use crate::harness::{Harness, Stored, migrated, order, order_with, orders_stored};
 
 const DUPLICATES: usize = 50;
-/// Far below every time-out of the service: a slower response waited for something.
+/// Far below every time-out of the service: a slower response must have waited for something.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn key_in_flight_is_reported_at_once() {
         route: "POST /orders",
         key: &key,
     };
-    // Stands for a request that another instance of the service is storing.
+    // Simulates a request that another replica is storing.
     let mut other = PgConnection::connect(&database_url).await.unwrap();
     let mut tx = other.begin().await.unwrap();
     sqlx::query("select pg_advisory_xact_lock($1)")

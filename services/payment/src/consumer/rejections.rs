@@ -62,7 +62,7 @@ impl Rejection {
         follow_ups.add_voided(attempt, &self.correlation_id, self.traceparent.clone())
     }
 
-    /// Returns what to write to the attempt, and adds the follow-ups.
+    /// Returns the mark to write to the attempt, and adds the follow-ups.
     fn decide<'a>(
         &'a self,
         attempt: LockedAttempt,
@@ -71,7 +71,7 @@ impl Rejection {
         let consequence = reject(attempt.status, attempt.tries > 0, attempt.rejected_before);
         match consequence {
             Consequence::Nothing => return Ok(None),
-            // A charger does this.
+            // A charger cancels the key.
             Consequence::CancelKey => {}
             Consequence::Void | Consequence::Close => self.void(follow_ups)?,
             Consequence::Refund => follow_ups.add_refund(NewRefund {

@@ -6,7 +6,8 @@ use service_kit::text_enum;
 text_enum! {
     "attempt status";
     pub enum AttemptStatus {
-        /// Stored, and no try has ended without an answer. The attempt is due, or leased for the first time.
+        /// Stored, and no result of a try is recorded yet. The attempt is due, or leased for the first
+        /// time.
         Pending = "pending",
         /// At least one try ended without an answer, so there may be a charge. The attempt is due, leased
         /// again, or backing off.
@@ -39,8 +40,8 @@ impl AttemptStatus {
         }
     }
 
-    /// The state after the provider's answer; `None` if the answer changes nothing. A settled attempt
-    /// never changes, whatever a late answer says.
+    /// The state after the provider's answer; `None` if the answer changes nothing. A late answer
+    /// never changes a settled attempt.
     pub fn next(self, answer: &ProviderAnswer) -> Option<Self> {
         match (self, answer) {
             (Self::Captured | Self::Declined | Self::Voided, _) => None,

@@ -1,4 +1,4 @@
-//! Compares entries of the provider's books with rows of our tables, and says what each pair means.
+//! Compares entries of the provider's books with rows of our tables, and classifies each pair.
 
 use std::collections::HashSet;
 
@@ -46,14 +46,15 @@ pub struct OurRefund {
     pub status: RefundStatus,
 }
 
-/// What to do about a charge.
+/// The result of comparing a charge with its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// Both sides agree.
     Agrees,
     /// The attempt is still open, and the charge settles it.
     Settle,
-    /// The attempt that its key names does not own the charge, for this reason. The money is refunded.
+    /// The attempt that its key names does not own the charge, for this reason. The charge is
+    /// refunded.
     Orphan(&'static str),
     /// We created its key, and no attempt has the key. The attempt may still arrive: after a database is
     /// restored, the events of its orders are published again.
@@ -72,7 +73,8 @@ pub struct Difference {
     pub action: &'static str,
 }
 
-/// Decides who owns the charge. `attempt` is the one that the charge's key names, if it exists.
+/// Decides whether the attempt owns the charge. `attempt` is the one that the charge's key names,
+/// if it exists.
 pub fn judge(charge: &Charge, attempt: Option<&Attempt>) -> Finding {
     let Some(attempt) = attempt else {
         let is_ours = parse_charge_key(&charge.idempotency_key).is_some();

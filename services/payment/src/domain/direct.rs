@@ -28,7 +28,8 @@ pub struct Request {
         pattern = "^[!-~]+$"
     )]
     payment_method: String,
-    /// The client's name for what is paid, for example an invoice or a booking. It is unique forever.
+    /// The client's name for what is paid, for example an invoice or a booking. It is unique per
+    /// principal and never expires.
     #[schema(example = "invoice-4711", min_length = 1, max_length = 128)]
     #[serde(default)]
     reference: Option<String>,
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_member_is_named() {
+    fn error_names_the_invalid_member() {
         let out_of_range = InvalidCharge::Money(money::Error::OutOfRange);
         let unknown = InvalidCharge::Money(money::Error::UnknownCurrency);
         for (member, value, expected) in [

@@ -1,4 +1,4 @@
-//! What the provider's response means for the money.
+//! Interprets the provider's responses: whether money moved.
 
 use std::time::Duration;
 
@@ -82,8 +82,8 @@ struct List {
     data: Vec<Entry>,
 }
 
-/// Reads the response to a charge. Everything that is not clearly a capture or a decline is unknown: a
-/// time-out, a reset, a 5xx, 409 or 429, and also an unreadable body.
+/// Reads the response to a charge. Everything that is not clearly a capture or a decline is
+/// unknown: a 5xx, 409 or 429, and also an unreadable body.
 pub fn read_charge(response: &Response) -> ProviderAnswer {
     match response.status {
         200 | 201 => match response.parse::<Entry>() {
@@ -134,9 +134,9 @@ pub fn read_refund(response: &Response) -> ProviderAnswer {
     }
 }
 
-/// Reads the ledger entries under the attempt's key and under its order. The charge is absent only if
-/// both lists are empty. A charge under another key of the same order is the reconciler's task, and no
-/// reason to charge again.
+/// Reads the ledger entries under the attempt's key and under its order. The charge is absent only
+/// if both lists are empty. A charge under another key of the same order is left to the reconciler:
+/// the order must not be charged again.
 pub fn read_charge_lookup(key: &str, by_key: &Response, by_reference: &Response) -> ProviderAnswer {
     let lists = (by_key.list(), by_reference.list());
     let (by_key, by_reference) = match lists {

@@ -18,7 +18,7 @@ pub enum ProviderCall {
 }
 
 impl ProviderCall {
-    /// The call for an open attempt. `forgotten`: the provider may have forgotten the key.
+    /// The call for an open attempt. `forgotten`: the provider may no longer remember the key.
     pub fn for_attempt(rejected: bool, forgotten: bool, payment_method: String) -> Self {
         match (rejected, forgotten) {
             // The provider checks its ledger for this call, not only its keys.

@@ -6,7 +6,7 @@ use service_kit::text_enum;
 text_enum! {
     "refund status";
     pub enum RefundStatus {
-        /// Stored, and no try has ended without an answer.
+        /// Stored, and no result of a try is recorded yet.
         Pending = "pending",
         /// At least one try ended without an answer, so the provider may have returned the money.
         Unknown = "unknown",

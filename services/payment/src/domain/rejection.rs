@@ -1,4 +1,4 @@
-//! What fulfilment's rejection of an order means for its payment attempt.
+//! The consequence of fulfilment's rejection of an order for its payment attempt.
 
 use crate::domain::AttemptStatus;
 
@@ -11,7 +11,8 @@ pub enum Consequence {
     CancelKey,
     /// The provider took the money: refund it.
     Refund,
-    /// The attempt was declined and took no money: announce that to the order service.
+    /// The attempt was declined and took no money: publish that it is voided, so that the order
+    /// becomes `cancelled`.
     Close,
     /// The attempt was rejected before, or is voided.
     Nothing,
@@ -35,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_has_a_consequence_once() {
+    fn only_the_first_rejection_has_a_consequence() {
         use Consequence::{CancelKey, Close, Nothing, Refund, Void};
         let expected = [
             (AttemptStatus::Pending, Void, CancelKey),

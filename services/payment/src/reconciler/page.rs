@@ -14,14 +14,14 @@ use crate::domain::ProviderAnswer;
 use crate::domain::books::{self, Attempt, Charge, Difference, Finding, OurRefund};
 use crate::domain::provider_key::{orphan_refund_key, parse_charge_key};
 use crate::follow_ups::FollowUps;
-use crate::store::payments::{self, Found};
+use crate::store::payments::{self, FoundCharge};
 use crate::store::reconciliations::{self, Tally};
 use crate::store::refunds::{self, NewRefund};
 
-/// Most differences that a report lists; all are counted.
+/// Maximum number of differences that a report lists. All of them are counted.
 pub(super) const DIFFERENCES_MAX: usize = 1_000;
-/// Most captured attempts that one page looks for in the books. The range of a page has more attempts
-/// than charges only if charges are missing from the books.
+/// Maximum number of captured attempts that one page looks for in the books. The range of a page
+/// has more attempts than charges only if charges are missing from the books.
 const ATTEMPTS_MAX: i64 = 5_000;
 /// The reason of the refund of an orphan charge.
 const ORPHAN: &str = "orphan";
@@ -37,7 +37,7 @@ pub(super) struct Range<'a> {
 #[derive(Default)]
 struct PageResult {
     tally: Tally,
-    found: Vec<Found>,
+    found: Vec<FoundCharge>,
     differences: Vec<Difference>,
     follow_ups: FollowUps,
 }
@@ -49,14 +49,14 @@ impl Reconciler {
         report: i64,
         range: Range<'_>,
         charges: &[Charge],
-        room: usize,
+        differences_left: usize,
     ) -> anyhow::Result<usize> {
         let mut connection = database::acquire(&self.pool)
             .await
             .context("starting a page")?;
         let mut tx = connection.begin().await.context("starting a page")?;
         let mut result = PageResult::default();
-        let ours = Ours::read(&mut tx, charges).await?;
+        let ours = OurRows::read(&mut tx, charges).await?;
         for charge in charges {
             self.compare_charge(&mut tx, &ours, charge, &mut result)
                 .await?;
@@ -72,7 +72,7 @@ impl Reconciler {
         result.tally.refunds_opened = result.follow_ups.write(&mut tx).await? as i64;
         result.tally.charges = charges.len() as i64;
         result.tally.differing = result.differences.len() as i64;
-        result.differences.truncate(room);
+        result.differences.truncate(differences_left);
         result.tally.differences = json!(result.differences);
         reconciliations::add(&mut tx, report, &result.tally)
             .await
@@ -84,13 +84,13 @@ impl Reconciler {
             .follow_ups
             .direct()
             .for_each(|id| self.waiting.settled(id));
-        Ok(room - result.differences.len())
+        Ok(differences_left - result.differences.len())
     }
 
     async fn compare_charge(
         &self,
         tx: &mut PgConnection,
-        ours: &Ours,
+        ours: &OurRows,
         charge: &Charge,
         result: &mut PageResult,
     ) -> anyhow::Result<()> {
@@ -148,7 +148,7 @@ impl Reconciler {
 
 impl PageResult {
     fn refund_orphan(&mut self, charge: &Charge, why: &str, known: bool) {
-        // An earlier sweep has opened the refund.
+        // An earlier reconciliation has opened the refund.
         if known {
             return;
         }
@@ -173,11 +173,11 @@ impl PageResult {
     fn settle_attempt(&mut self, charge: &Charge, attempt: &Attempt) {
         let mut found = self.found.iter();
         if found.any(|it| (it.order_id, it.attempt) == (attempt.order_id, attempt.attempt)) {
-            // A second charge under one key: the next sweep finds an orphan, because the first
-            // charge has settled the attempt.
+            // A second charge under one key: the next run finds an orphan, because the first charge
+            // has settled the attempt.
             return;
         }
-        self.found.push(Found {
+        self.found.push(FoundCharge {
             order_id: attempt.order_id,
             attempt: attempt.attempt,
             charge_id: charge.id.clone(),
@@ -203,7 +203,7 @@ impl PageResult {
             let mut found = self.found.iter();
             let charge =
                 found.find(|it| (it.order_id, it.attempt) == (settled.order_id, settled.attempt));
-            if let Some(Found { charge_id, .. }) = charge {
+            if let Some(FoundCharge { charge_id, .. }) = charge {
                 let charge_id = charge_id.clone();
                 let answer = ProviderAnswer::Captured { charge_id };
                 self.follow_ups.add_settled(&settled, &answer, None)?;
@@ -213,13 +213,13 @@ impl PageResult {
     }
 }
 
-/// Our rows for a page.
-struct Ours {
+/// Our attempts and refunds for the charges of a page.
+struct OurRows {
     attempts: HashMap<(Uuid, i32), Attempt>,
     refunds: HashMap<String, OurRefund>,
 }
 
-impl Ours {
+impl OurRows {
     async fn read(tx: &mut PgConnection, charges: &[Charge]) -> anyhow::Result<Self> {
         let named = charges.iter();
         let (order_ids, numbers): (Vec<Uuid>, Vec<i32>) = named

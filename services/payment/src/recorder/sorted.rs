@@ -1,4 +1,4 @@
-//! A batch of answers, sorted by what they write to the tables.
+//! A batch of answers, grouped by the updates that they need.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::domain::{AttemptStatus, Postponement, ProviderAnswer, RefundStatus};
 use crate::store::payments::{self, AttemptSettlement, SettledAttempt};
 use crate::store::refunds::{self, RefundSettlement, SettledRefund};
 
-/// The error stored with a row whose key the provider does not know.
+/// The error stored with a row if the provider has no entry under its key.
 const ABSENT: &str = "the provider has no entry under the key";
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(super) struct Sorted<'a> {
     refunds: Vec<RefundSettlement>,
     attempts_later: Vec<Postponement<'a>>,
     refunds_later: Vec<Postponement<'a>>,
-    /// By lease: a batch may contain a stale answer about an attempt beside the valid one.
+    /// By lease: a batch may contain both a stale and a valid answer about one attempt.
     by_lease: HashMap<(Uuid, Uuid, i32), &'a Answered>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Sorted<'a> {
         }
     }
 
-    /// Writes to the tables. An empty part costs no round trip.
+    /// Writes all groups. An empty group costs no round trip.
     pub(super) async fn write(
         &self,
         tx: &mut PgConnection,

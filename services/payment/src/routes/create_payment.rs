@@ -22,7 +22,8 @@ use crate::routes::openapi_errors::{Conflict, Declined, Unprocessable};
 use crate::routes::{Error, Services, error};
 use crate::waiting::Wait;
 
-/// How often to repeat a request whose key expires, or is reaped, between two looks.
+/// Maximum number of rounds. A request starts over if its key expires or is deleted between two
+/// reads.
 const ROUNDS_MAX: u8 = 3;
 
 /// Takes money, once per key.
@@ -32,7 +33,7 @@ const ROUNDS_MAX: u8 = 3;
     operation_id = "create_payment",
     params((
         "Idempotency-Key" = String, Header, min_length = 1, max_length = 255,
-        description = "Names this payment. Create the key once and send it with every retry. Visible \
+        description = "Identifies this payment: create it once and send it with every retry. Visible \
             ASCII, bare or as a quoted structured-field string. See /idempotency-policy.",
         example = "payment-7f3a"
     )),
@@ -43,7 +44,7 @@ const ROUNDS_MAX: u8 = 3;
             body = PaymentSummary<'static>,
             headers(
                 ("Location" = String, description = "URL of the payment"),
-                ("Idempotent-Replayed" = bool, description = "`true` for a stored response")
+                ("Idempotent-Replayed" = bool, description = "`true` on a replay")
             )
         ),
         (
@@ -54,7 +55,7 @@ const ROUNDS_MAX: u8 = 3;
             body = PaymentSummary<'static>,
             headers(
                 ("Location" = String, description = "URL of the payment"),
-                ("Idempotent-Replayed" = bool, description = "`true` for a stored response")
+                ("Idempotent-Replayed" = bool, description = "`true` on a replay")
             )
         ),
         (

@@ -1,4 +1,4 @@
-//! The errors of a request, and the one place that maps them to HTTP statuses.
+//! Everything that can go wrong in a request, and the one place that maps it to a status.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +14,8 @@ pub(super) use service_kit::request_error::RETRY_AFTER;
 
 #[derive(Debug, ThisError)]
 pub enum Error {
-    /// An error that all APIs share, or one that converts into it.
+    /// Errors that all APIs share. Any error that converts into a [`RequestError`] becomes this
+    /// variant.
     #[error(transparent)]
     Request(RequestError),
     #[error("the body is JSON but not a payment")]
@@ -29,10 +30,10 @@ pub enum Error {
     NotFound,
     #[error("malformed query: {0}")]
     Query(&'static str),
-    #[error("another sweep is running")]
+    #[error("another reconciliation is running")]
     Reconciling,
-    #[error("the sweep failed")]
-    Sweep(#[source] anyhow::Error),
+    #[error("the reconciliation failed")]
+    Reconciliation(#[source] anyhow::Error),
 }
 
 impl<E: Into<RequestError>> From<E> for Error {
@@ -70,14 +71,14 @@ impl From<&Error> for Problem {
             Error::Reconciling => Self::new(
                 StatusCode::CONFLICT,
                 "reconciliation_running",
-                "Another sweep is running. Read its report, or retry later.",
+                "Another reconciliation is running. Read its report, or retry later.",
             )
             .retry_after(RETRY_AFTER),
-            Error::Sweep(error) if is_store_unreachable(error) => Self::unavailable(RETRY_AFTER),
-            Error::Sweep(_) => Self::new(
+            Error::Reconciliation(error) if is_store_unreachable(error) => Self::unavailable(RETRY_AFTER),
+            Error::Reconciliation(_) => Self::new(
                 StatusCode::BAD_GATEWAY,
                 "reconciliation_failed",
-                "The sweep stopped before its end; the log says why. It is safe to start it again.",
+                "The reconciliation did not finish; the log has the cause. It is safe to start it again.",
             )
             .retry_after(RETRY_AFTER),
         }

@@ -1,4 +1,4 @@
-//! `GET /payments/{id}`: one direct charge of the client.
+//! `GET /payments/{id}`: one of the caller's direct charges.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::routes::{Error, Services};
 use crate::store::direct::{self, Payment};
 
-/// One of the client's payments.
+/// Returns one of the caller's payments.
 #[utoipa::path(
     get,
     path = "/payments/{id}",
@@ -45,8 +45,8 @@ pub(super) async fn handle(
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PaymentView {
     payment_id: Uuid,
-    /// `pending`, `unknown`, `captured` or `declined`. `unknown`: the provider's response was lost, so
-    /// there may be a charge. The service asks the provider again until the outcome is known.
+    /// `pending`, `unknown`, `captured` or `declined`. `unknown`: the provider's response was lost,
+    /// so there may be a charge. The service asks the provider again until the outcome is known.
     status: &'static str,
     /// In the currency's minor unit.
     amount: i64,

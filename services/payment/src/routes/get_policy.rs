@@ -1,4 +1,4 @@
-//! `GET /idempotency-policy`: the idempotency policy, machine readable.
+//! `GET /idempotency-policy`: the rules for `Idempotency-Key`, machine-readable.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,7 +7,7 @@ use idempotency::Policy;
 use crate::domain::direct::DIRECT_ROUTE;
 use crate::routes::Services;
 
-/// What clients may rely on when they send an `Idempotency-Key`.
+/// The rules for `Idempotency-Key`: how long a key is honoured, and on which routes.
 #[utoipa::path(
     get,
     path = "/idempotency-policy",

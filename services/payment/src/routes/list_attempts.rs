@@ -42,7 +42,7 @@ pub(super) async fn handle(
     let limit = i64::from(limit);
     database::with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&services.pool).await?;
-        let data = operator::open(&mut connection, attempts, limit).await?;
+        let data = operator::open_attempts(&mut connection, attempts, limit).await?;
         let refunds = operator::open_refunds(&mut connection, refunds, limit).await?;
         Ok(Json(Body { data, refunds }))
     })

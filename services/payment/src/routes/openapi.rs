@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: the customers' API, without the operators' routes.
+//! `GET /openapi.json`: the API for clients, without the operators' routes.
 
 use axum::Json;
 use service_kit::openapi_errors::{BearerScheme, ProblemBody};
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn payment_method_limit_is_the_one_of_the_type() {
+    fn payment_method_limit_matches_the_type() {
         let document = to_value(Api::openapi()).unwrap();
         let property = "/components/schemas/Request/properties/payment_method";
         let property = document.pointer(property).unwrap();

@@ -24,8 +24,9 @@ pub(super) struct PaymentProblem {
     decline_code: Option<String>,
 }
 
-/// `payment_declined`: the provider took no money and never will; `decline_code` says why. This is
-/// a result: stored, and replayed. To try another card, use a new key and a new reference.
+/// `payment_declined`: the provider took no money and never will; `decline_code` says why. A
+/// decline is final: it is stored under the key and replayed. To try another card, use a new key
+/// and a new reference.
 #[derive(IntoResponses)]
 #[response(
     status = 402,
@@ -35,9 +36,9 @@ pub(super) struct PaymentProblem {
 pub(super) struct Declined(PaymentProblem);
 
 /// `idempotency_key_in_flight`: the outcome is not known yet; retry with the same key.
-/// `payment_in_flight`: another key is paying this reference, and its outcome is not known yet.
-/// `payment_exists`: the reference belongs to a payment with other content, which is named; stored,
-/// and replayed.
+/// `payment_in_flight`: a request with another key is paying this reference, and its outcome is not
+/// known yet. `payment_exists`: the reference belongs to a payment with other content, which is
+/// named. This is final: it is stored under the key and replayed.
 #[derive(IntoResponses)]
 #[response(
     status = 409,

@@ -1,5 +1,5 @@
-//! `POST /admin/reconciliations?all=true`: sweeps now and returns the report. Repeating it is harmless:
-//! every step of a sweep is idempotent.
+//! `POST /admin/reconciliations?all=true`: reconciles now and returns the report. Repeating it is
+//! harmless: every step is idempotent.
 
 use anyhow::anyhow;
 use axum::Json;
@@ -24,15 +24,15 @@ pub(super) async fn handle(
     scope: Result<Query<Scope>, QueryRejection>,
 ) -> Result<Json<Report>, Error> {
     let Query(scope) = scope.map_err(|_| Error::Query("Known parameter: all=true."))?;
-    // In a separate task: the sweep continues if the client disconnects.
-    let sweep = tokio::spawn(async move {
+    // In a separate task: the reconciliation continues if the client disconnects.
+    let task = tokio::spawn(async move {
         let trigger = Trigger::Operator { all: scope.all };
-        services.reconciler.sweep(trigger).await
+        services.reconciler.reconcile(trigger).await
     });
-    match sweep.await {
+    match task.await {
         Ok(Ok(report)) => Ok(Json(report)),
         Ok(Err(reconciler::Error::Busy)) => Err(Error::Reconciling),
-        Ok(Err(reconciler::Error::Failed(error))) => Err(Error::Sweep(error)),
-        Err(error) => Err(Error::Sweep(anyhow!(error))),
+        Ok(Err(reconciler::Error::Failed(error))) => Err(Error::Reconciliation(error)),
+        Err(error) => Err(Error::Reconciliation(anyhow!(error))),
     }
 }

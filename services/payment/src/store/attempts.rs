@@ -122,7 +122,7 @@ pub async fn lock(
     .await
 }
 
-/// What a rejection writes to a locked attempt.
+/// The update of a locked attempt whose order was rejected.
 #[derive(Clone, Copy, Debug)]
 pub struct RejectionMark<'a> {
     pub order_id: Uuid,

@@ -4,7 +4,7 @@ use sqlx::PgConnection;
 
 use crate::domain::AttemptStatus;
 
-/// Most rows that are counted. Above this number the exact count does not matter.
+/// Maximum number of rows to count. Above it the exact count does not matter.
 const ROWS_MAX: i64 = 100_000;
 
 /// Attempts of one open status.
@@ -22,7 +22,8 @@ pub struct OpenWork {
     pub refunds: i64,
 }
 
-/// Uses the indexes of due rows, which contain open rows only.
+/// Counts open attempts and refunds. The queries use the indexes of due rows, which contain open
+/// rows only.
 pub async fn count(connection: &mut PgConnection) -> sqlx::Result<OpenWork> {
     Ok(OpenWork {
         pending: attempts(connection, AttemptStatus::Pending).await?,

@@ -61,7 +61,7 @@ pub async fn attempts_of(
 }
 
 /// Open attempts of this status, the longest due first.
-pub async fn open(
+pub async fn open_attempts(
     connection: &mut PgConnection,
     status: AttemptStatus,
     limit: i64,

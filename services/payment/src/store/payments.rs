@@ -143,7 +143,7 @@ pub async fn settle(
 
 /// A charge of an open attempt that the reconciler found in the provider's books.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundCharge {
     pub order_id: Uuid,
     pub attempt: i32,
     pub charge_id: String,
@@ -153,7 +153,7 @@ pub struct Found {
 /// authoritative. The charger's result is then stale.
 pub async fn capture_found(
     connection: &mut PgConnection,
-    found: &[Found],
+    found: &[FoundCharge],
 ) -> sqlx::Result<Vec<SettledAttempt>> {
     let order_ids: Vec<Uuid> = found.iter().map(|found| found.order_id).collect();
     let attempts: Vec<i32> = found.iter().map(|found| found.attempt).collect();
@@ -180,7 +180,8 @@ pub async fn capture_found(
     .await
 }
 
-/// Ends the leases of attempts, which are due again after their delay. Fenced like [`settle`].
+/// Ends the leases of attempts, which are due again after their delay. Checks the lease token, as
+/// [`settle`] does.
 pub async fn postpone(
     connection: &mut PgConnection,
     postponements: &[Postponement<'_>],

@@ -11,11 +11,11 @@ use uuid::Uuid;
 use crate::domain::books::{Attempt, OurRefund};
 use crate::domain::{AttemptStatus, RefundStatus};
 
-/// The advisory lock of a sweep; `"reco"` in ASCII.
+/// The advisory lock of a reconciliation; `"reco"` in ASCII.
 const LOCK: i64 = 0x7265_636f;
 
-/// How long the session of a sweep may be idle before Postgres ends it and frees its lock. A page and
-/// the provider's response together take less.
+/// How long the session of the reconciler may be idle before Postgres ends it and frees its lock. A
+/// page and the provider's response together take less.
 const IDLE_MS_MAX: &str = "120000";
 
 /// A report in the table.
@@ -24,7 +24,7 @@ pub struct Report {
     pub id: i64,
     pub trigger: String,
     pub started_at: DateTime<Utc>,
-    /// Absent while the sweep runs, and forever if it was interrupted.
+    /// Absent while the reconciliation runs, and forever if it was interrupted.
     pub finished_at: Option<DateTime<Utc>>,
     pub pages: i32,
     pub charges: i64,
@@ -37,7 +37,7 @@ pub struct Report {
     pub differences: Value,
 }
 
-/// What one page adds to the report.
+/// The numbers that one page adds to the report.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub charges: i64,
@@ -47,11 +47,11 @@ pub struct Tally {
     pub refunds_settled: i64,
     pub refunds_opened: i64,
     pub differing: i64,
-    /// Up to the limit of the report.
+    /// At most as many as the report may still list.
     pub differences: Value,
 }
 
-/// Whether this session now holds the lock. The lock ends with the session.
+/// Takes the lock for this session, if it is free. The lock ends with the session.
 pub async fn try_lock(connection: &mut PgConnection) -> sqlx::Result<bool> {
     let row = sqlx::query!(
         r#"select pg_try_advisory_lock($1) as "locked!",

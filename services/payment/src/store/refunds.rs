@@ -58,7 +58,7 @@ pub async fn open(connection: &mut PgConnection, refunds: &[NewRefund]) -> sqlx:
     Ok(opened.rows_affected())
 }
 
-/// Leases due refunds, like `payments::lease_due` for attempts.
+/// Leases due refunds, as `payments::lease_due` does for attempts.
 pub async fn lease_due(
     connection: &mut PgConnection,
     request: LeaseRequest,
@@ -181,7 +181,8 @@ pub async fn settle_found(
     .await
 }
 
-/// Ends the leases of refunds, which are due again after their delay. Fenced like [`settle`].
+/// Ends the leases of refunds, which are due again after their delay. Checks the lease token, as
+/// [`settle`] does.
 pub async fn postpone(
     connection: &mut PgConnection,
     postponements: &[Postponement<'_>],

@@ -29,15 +29,15 @@ pub(crate) struct ApiServer {
 impl ApiServer {
     /// `wait`: how long a request waits for its outcome.
     pub(crate) async fn start(harness: &Harness, wait: Duration) -> Self {
-        Self::start_over(harness, harness.pool.clone(), wait, POLL_DEFAULT).await
+        Self::start_with(harness, harness.pool.clone(), wait, POLL_DEFAULT).await
     }
 
     /// Its requests wait until they are woken.
     pub(crate) async fn start_without_poll(harness: &Harness) -> Self {
-        Self::start_over(harness, harness.pool.clone(), NEVER, NEVER).await
+        Self::start_with(harness, harness.pool.clone(), NEVER, NEVER).await
     }
 
-    pub(crate) async fn start_over(
+    pub(crate) async fn start_with(
         harness: &Harness,
         pool: PgPool,
         wait: Duration,

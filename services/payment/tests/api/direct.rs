@@ -15,7 +15,7 @@ use crate::harness::{Harness, LONG};
 const NO_WAIT: Duration = Duration::ZERO;
 
 /// One step of the chargers and one of the recorder. Returns the number of settled payments.
-async fn charge_what_is_due(harness: &Harness) -> usize {
+async fn charge_due(harness: &Harness) -> usize {
     let answers = harness.stepper(LONG).call().await;
     harness.record(&answers).await.unwrap()
 }

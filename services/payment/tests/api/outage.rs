@@ -36,8 +36,8 @@ const RESPONSE_MAX: Duration = STORE_TIMEOUT
 /// Longest time until everything works again. Workers time out on a silent store later than requests.
 const RECOVERY_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
-/// More connections than rows and workers together. So each of them gets a connection that was used a
-/// moment ago: the pool takes it for alive, and it is dead.
+/// More connections than rows and workers together. So each of them gets a connection that was used
+/// a moment ago: the pool assumes that it is alive, but it is dead.
 const CONNECTIONS_MAX: u32 = 24;
 
 fn rows() -> Vec<Row> {
@@ -118,7 +118,7 @@ async fn every_row_holds(outage: Outage) {
         );
     }
     service.all_connections_serve().await;
-    // The charge from before, and one for the one key, however often the request was sent.
+    // The charge from before, and one for the key, although the request was sent many times.
     let charges = request_bodies(&harness.psp, "POST", "/v1/charges").await;
     assert_eq!(charges.len(), 2, "{charges:?}");
     let after = service.effects().await;
@@ -216,7 +216,7 @@ impl ServiceBehindProxy {
         let lock = "lock table payments in access exclusive mode";
         sqlx::raw_sql(lock).execute(&mut *held).await.unwrap();
         let all_wait = Cell::new(false);
-        // A request waits for a lock only for a short time, so others have to follow.
+        // A request waits for a lock only for a short time, so other requests must follow.
         let press = async {
             while !all_wait.get() {
                 read().await;

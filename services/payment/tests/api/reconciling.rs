@@ -34,9 +34,9 @@ pub(crate) fn reconciler(harness: &Harness, grace: Duration) -> Reconciler {
     }
 }
 
-async fn sweep(harness: &Harness) -> Report {
-    let swept = reconciler(harness, Duration::ZERO).sweep(ALL).await;
-    swept.unwrap()
+async fn reconcile(harness: &Harness) -> Report {
+    let reconciled = reconciler(harness, Duration::ZERO).reconcile(ALL).await;
+    reconciled.unwrap()
 }
 
 pub(crate) fn charge(id: Uuid, order: Uuid, key: String) -> Value {
@@ -87,7 +87,7 @@ async fn agreeing_books_change_nothing_over_all_pages() {
         settle(&harness, order, &id.to_string()).await;
     }
     mount_ledger(&harness, charges).await;
-    let report = sweep(&harness).await;
+    let report = reconcile(&harness).await;
     assert_eq!((report.pages, report.charges, report.attempts), (3, 5, 5));
     assert_eq!((report.differing, report.settled), (0, 0));
     assert!(report.finished_at.is_some());
@@ -108,7 +108,7 @@ async fn charge_settles_its_open_attempt_once() {
     let harness = Harness::create().await;
     let (order, id) = (harness.open_new().await, Uuid::now_v7());
     mount_ledger(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
-    let report = sweep(&harness).await;
+    let report = reconcile(&harness).await;
     assert_eq!(report.settled, 1);
     assert_eq!(kinds(&report), [pair("outcome_unknown", "settled")]);
     let payment = harness.payment(order, 1).await;
@@ -116,20 +116,20 @@ async fn charge_settles_its_open_attempt_once() {
     assert_eq!(payment.charge_id, Some(id.to_string()));
     assert_eq!(harness.events(order).await.len(), 1);
 
-    let again = sweep(&harness).await;
+    let again = reconcile(&harness).await;
     assert_eq!((again.settled, again.differing), (0, 0));
     assert_eq!(harness.events(order).await.len(), 1);
 }
 
 #[tokio::test]
-async fn charger_answer_after_a_sweep_changes_nothing() {
+async fn charger_answer_after_reconciliation_changes_nothing() {
     let harness = Harness::create().await;
     mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     let late = harness.stepper(LONG).call().await;
     let id = Uuid::now_v7();
     mount_ledger(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
-    assert_eq!(sweep(&harness).await.settled, 1);
+    assert_eq!(reconcile(&harness).await.settled, 1);
     assert_eq!(harness.record(&late).await.unwrap(), 0);
     assert_eq!(harness.events(order).await.len(), 1);
 }
@@ -145,7 +145,7 @@ async fn charged_attempt_of_a_rejected_order_is_refunded() {
     reject(&harness, order, 1).await;
     let id = Uuid::now_v7();
     mount_ledger(&harness, vec![charge(id, order, format!("pay:{order}:1"))]).await;
-    let report = sweep(&harness).await;
+    let report = reconcile(&harness).await;
     assert_eq!((report.settled, report.refunds_opened), (1, 1));
     let answers = harness.stepper(LONG).call().await;
     assert_eq!(harness.record(&answers).await.unwrap(), 1);
@@ -176,7 +176,7 @@ async fn orphan_charges_are_refunded_once_each() {
         ],
     )
     .await;
-    let report = sweep(&harness).await;
+    let report = reconcile(&harness).await;
     assert_eq!(report.refunds_opened, 3);
     let orphan = pair("orphan_charge", "refund opened");
     assert_eq!(kinds(&report), vec![orphan; 3]);
@@ -189,7 +189,7 @@ async fn orphan_charges_are_refunded_once_each() {
         3
     );
 
-    assert_eq!(sweep(&harness).await.refunds_opened, 0);
+    assert_eq!(reconcile(&harness).await.refunds_opened, 0);
     assert_eq!(harness.payment(captured, 1).await.status, "captured");
     assert!(
         harness.events(captured).await.is_empty(),
@@ -213,7 +213,7 @@ async fn recent_orphan_waits_and_foreign_charge_is_flagged() {
         orphan_grace: Duration::from_secs(60),
         ..reconciler(&harness, Duration::ZERO)
     };
-    let report = patient.sweep(ALL).await.unwrap();
+    let report = patient.reconcile(ALL).await.unwrap();
     let expected = [
         pair("foreign_charge", "flagged"),
         pair("orphan_charge", "waited for"),
@@ -241,7 +241,7 @@ async fn other_differences_are_flagged() {
         json!([{ "id": "re", "idempotency_key": "by-hand", "amount": 5_000, "created_at": "" }]);
     // The third charge is missing.
     mount_ledger(&harness, vec![amount, refunded]).await;
-    let report = sweep(&harness).await;
+    let report = reconcile(&harness).await;
     let expected = [
         pair("amount_mismatch", "flagged"),
         pair("charge_not_in_books", "flagged"),
@@ -262,12 +262,12 @@ async fn refund_in_the_books_is_settled() {
     let key = format!("refund:{order}:1");
     charge["refunds"] = json!([{ "id": "re_1", "idempotency_key": key, "amount": 5_000 }]);
     mount_ledger(&harness, vec![charge]).await;
-    let report = sweep(&harness).await;
+    let report = reconcile(&harness).await;
     assert_eq!(report.refunds_settled, 1);
     let events = harness.events(order).await;
     assert_eq!(events.len(), 1);
     assert_eq!(events[0].0, "payment.refunded");
-    assert_eq!(sweep(&harness).await.differing, 0);
+    assert_eq!(reconcile(&harness).await.differing, 0);
 }
 
 #[tokio::test]
@@ -279,14 +279,14 @@ async fn recent_charges_are_skipped() {
     let recent = charge(id, order, format!("pay:{order}:1"));
     mount_ledger(&harness, vec![recent, orphan]).await;
     let patient = reconciler(&harness, Duration::from_secs(60));
-    let report = patient.sweep(ALL).await.unwrap();
+    let report = patient.reconcile(ALL).await.unwrap();
     assert_eq!((report.recent, report.settled), (2, 0));
     assert_eq!(report.differing, 0);
     assert_eq!(harness.payment(order, 1).await.status, "pending");
 }
 
 #[tokio::test]
-async fn interrupted_sweep_is_repeated_by_the_next() {
+async fn interrupted_reconciliation_is_repeated_by_the_next() {
     let harness = Harness::create().await;
     let mut charges = Vec::new();
     for _ in 0..3 {
@@ -301,7 +301,7 @@ async fn interrupted_sweep_is_repeated_by_the_next() {
     first.mount(&harness.psp).await;
     let down = ledger().respond_with(ResponseTemplate::new(503));
     down.up_to_n_times(1).mount(&harness.psp).await;
-    let broken = reconciler(&harness, Duration::ZERO).sweep(ALL).await;
+    let broken = reconciler(&harness, Duration::ZERO).reconcile(ALL).await;
     assert!(matches!(broken, Err(Error::Failed(_))), "{broken:?}");
     let captured = "select count(*) from payments where status = 'captured'";
     assert_eq!(
@@ -311,7 +311,7 @@ async fn interrupted_sweep_is_repeated_by_the_next() {
     );
 
     mount_ledger(&harness, charges).await;
-    let report = sweep(&harness).await;
+    let report = reconcile(&harness).await;
     assert_eq!(report.settled, 2);
     assert_eq!(harness.count(captured).await, 3);
     assert_eq!(harness.count("select count(*) from outbox").await, 3);
@@ -320,7 +320,7 @@ async fn interrupted_sweep_is_repeated_by_the_next() {
 }
 
 #[tokio::test]
-async fn only_one_of_two_concurrent_sweeps_runs() {
+async fn only_one_of_two_concurrent_reconciliations_runs() {
     let harness = Harness::create().await;
     let slow = ResponseTemplate::new(200)
         .set_body_json(json!({ "data": [], "next": null }))
@@ -331,8 +331,8 @@ async fn only_one_of_two_concurrent_sweeps_runs() {
         reconciler(&harness, Duration::ZERO),
         reconciler(&harness, Duration::ZERO),
     );
-    let (one, two) = tokio::join!(one.sweep(ALL), two.sweep(ALL));
-    let busy = |swept: &Result<_, Error>| matches!(swept, Err(Error::Busy));
+    let (one, two) = tokio::join!(one.reconcile(ALL), two.reconcile(ALL));
+    let busy = |reconciled: &Result<_, Error>| matches!(reconciled, Err(Error::Busy));
     assert!(busy(&one) != busy(&two), "{one:?} {two:?}");
-    sweep(&harness).await;
+    reconcile(&harness).await;
 }

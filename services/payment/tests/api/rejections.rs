@@ -166,7 +166,7 @@ async fn stale_answer_after_the_cancellation_changes_nothing() {
 }
 
 #[tokio::test]
-async fn attempt_with_a_try_before_an_absence_counts_as_leased() {
+async fn tried_attempt_with_an_absent_charge_counts_as_leased() {
     let harness = Harness::create().await;
     mount_charge_response(&harness.psp, ResponseTemplate::new(503)).await;
     mount_cancellation(&harness.psp, key_cancelled()).await;

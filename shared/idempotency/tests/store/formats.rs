@@ -15,13 +15,13 @@ const WRITTEN_BY_VERSION_1: &str = r#"
         response_headers = '{"location": "/orders/7", "content-type": "application/json"}',
         response_body = '\x7b226f726465725f6964223a2237222c202262223a22c3a9227d'"#;
 
-async fn claimed(pool: &PgPool, key: &Key, print: &Fingerprint) -> Option<Uuid> {
+async fn claimed(pool: &PgPool, key: &Key, fingerprint: &Fingerprint) -> Option<Uuid> {
     let resource_id = Some(Uuid::new_v4());
     let mut connection = pool.acquire().await.unwrap();
     let claim = claim(
         &mut connection,
         scope(key),
-        print,
+        fingerprint,
         resource_id,
         WINDOW_SECONDS,
     );
@@ -29,22 +29,22 @@ async fn claimed(pool: &PgPool, key: &Key, print: &Fingerprint) -> Option<Uuid> 
     resource_id
 }
 
-async fn read(pool: &PgPool, key: &Key, print: &Fingerprint) -> Claim {
+async fn read(pool: &PgPool, key: &Key, fingerprint: &Fingerprint) -> Claim {
     let mut connection = pool.acquire().await.unwrap();
-    let found = find(&mut connection, scope(key), print).await;
+    let found = find(&mut connection, scope(key), fingerprint).await;
     found.unwrap().unwrap()
 }
 
 #[tokio::test]
 async fn response_of_version_1_is_replayed() {
     let pool = store().await;
-    let (key, print) = (key("k-1"), fingerprint(1));
-    claimed(&pool, &key, &print).await;
+    let (key, fingerprint) = (key("k-1"), fingerprint(1));
+    claimed(&pool, &key, &fingerprint).await;
     sqlx::query(WRITTEN_BY_VERSION_1)
         .execute(&pool)
         .await
         .unwrap();
-    let Claim::Completed(mut response) = read(&pool, &key, &print).await else {
+    let Claim::Completed(mut response) = read(&pool, &key, &fingerprint).await else {
         panic!("the response must be readable");
     };
     // The members of an object are unordered.
@@ -64,8 +64,8 @@ async fn response_of_version_1_is_replayed() {
 #[tokio::test]
 async fn header_order_and_repeated_names_are_kept() {
     let pool = store().await;
-    let (key, print) = (key("k-1"), fingerprint(1));
-    claimed(&pool, &key, &print).await;
+    let (key, fingerprint) = (key("k-1"), fingerprint(1));
+    claimed(&pool, &key, &fingerprint).await;
     let headers = [("link", "<b>"), ("etag", "1"), ("link", "<a>")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec();
@@ -77,7 +77,10 @@ async fn header_order_and_repeated_names_are_kept() {
     complete(&mut connection, scope(&key), &response)
         .await
         .unwrap();
-    assert_eq!(read(&pool, &key, &print).await, Claim::Completed(response));
+    assert_eq!(
+        read(&pool, &key, &fingerprint).await,
+        Claim::Completed(response)
+    );
     let version: i16 = sqlx::query_scalar("select response_version from idempotency_keys")
         .fetch_one(&pool)
         .await
@@ -88,8 +91,8 @@ async fn header_order_and_repeated_names_are_kept() {
 #[tokio::test]
 async fn response_of_a_newer_version_is_unreadable() {
     let pool = store().await;
-    let (key, print) = (key("k-1"), fingerprint(1));
-    let resource_id = claimed(&pool, &key, &print).await;
+    let (key, fingerprint) = (key("k-1"), fingerprint(1));
+    let resource_id = claimed(&pool, &key, &fingerprint).await;
     let mut connection = pool.acquire().await.unwrap();
     complete(&mut connection, scope(&key), &response())
         .await
@@ -99,6 +102,6 @@ async fn response_of_a_newer_version_is_unreadable() {
         .execute(&pool)
         .await
         .unwrap();
-    let found = read(&pool, &key, &print).await;
+    let found = read(&pool, &key, &fingerprint).await;
     assert_eq!(found, Claim::Unreadable { resource_id });
 }

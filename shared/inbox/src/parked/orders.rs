@@ -23,8 +23,8 @@ pub(crate) async fn block(
     Ok(())
 }
 
-/// Waits for consumers that add to the order's queue, and keeps others out until the transaction
-/// ends. Returns false if the order is not blocked (any more).
+/// Waits for consumers that are adding to the order's queue, and keeps other consumers out until
+/// the transaction ends. Returns false if the order is not, or no longer, blocked.
 pub(crate) async fn lock(
     connection: &mut PgConnection,
     group: &str,

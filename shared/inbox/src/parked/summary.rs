@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// One line of the list.
+/// One parked message in the list.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Summary {
     pub(crate) id: i64,
@@ -44,7 +44,7 @@ pub(crate) async fn page(
     .await
 }
 
-/// The line of one message.
+/// The summary of one message.
 pub(crate) async fn find(
     connection: &mut PgConnection,
     group: &str,

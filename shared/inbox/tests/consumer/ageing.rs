@@ -1,3 +1,5 @@
+//! Old rows of `processed_messages` are deleted in bounded batches, by an index.
+
 use std::time::Duration;
 
 use inbox::processed::{REAP_ROWS_MAX, reap};

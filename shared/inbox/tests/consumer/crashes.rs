@@ -1,3 +1,6 @@
+//! A crash, a shutdown or a dropped step at any point of a batch: no message is lost or applied
+//! twice.
+
 use std::time::Duration;
 
 use inbox::Settings;

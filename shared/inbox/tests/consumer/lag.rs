@@ -1,3 +1,5 @@
+//! The lag covers exactly the assigned partitions of a consumer.
+
 use std::time::Duration;
 
 use inbox::Lag;

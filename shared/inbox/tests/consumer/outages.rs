@@ -1,3 +1,5 @@
+//! A database that stops responding must not use up the connections of the pool.
+
 use std::time::Duration;
 
 use inbox::Consumer;
@@ -10,7 +12,7 @@ use crate::effects::Effects;
 use crate::harness::{Harness, event, eventually};
 
 #[tokio::test]
-async fn silent_database_costs_the_pool_no_connection() {
+async fn silent_database_leaks_no_pool_connection() {
     let harness = Harness::create().await;
     let proxy = FaultProxy::to(&harness.url).await.unwrap();
     // A single connection: if it were lost, none would be left.

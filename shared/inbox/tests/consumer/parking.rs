@@ -1,3 +1,6 @@
+//! A message that keeps failing is parked with the later messages of its order. Other orders
+//! continue.
+
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -74,7 +77,7 @@ async fn later_messages_of_the_order_queue_on_any_consumer() {
     assert_eq!(harness.queue(poisoned).await, [(2, true), (3, false)]);
     drop(consumer);
 
-    // This one shares no memory with the first, and its handler would accept all messages.
+    // This consumer shares no memory with the first, and its handler would accept all messages.
     let mut another = harness.consumer(harness.settings(), Effects::default());
     for number in 4..=5 {
         harness.topic.publish_to(0, &event(poisoned, number)).await;

@@ -1,3 +1,5 @@
+//! Consumers join, leave and fail: each message has its effect once, in the order of its partition.
+
 use std::time::Duration;
 
 use uuid::Uuid;

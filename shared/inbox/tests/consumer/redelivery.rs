@@ -1,3 +1,5 @@
+//! Messages that Kafka delivers again have no second effect.
+
 use events::header;
 use inbox::StepOutcome;
 use uuid::Uuid;

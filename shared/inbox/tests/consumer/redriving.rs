@@ -1,3 +1,5 @@
+//! An operator redrives or discards parked messages.
+
 use reqwest::Method;
 use uuid::Uuid;
 
@@ -53,7 +55,7 @@ async fn redrive_stops_at_the_first_failure() {
     let (order, operator) = one_parked(&harness, &effects).await;
     effects.heal();
     effects.poison(order, 3);
-    // A redrive starts with the first message of the order, whichever one it names.
+    // A redrive starts with the first message of the order, no matter which message it names.
     let last = operator.list().await.pop().unwrap()["id"].as_i64().unwrap();
     assert_eq!(operator.redrive(last).await, [1, 0, 2]);
     assert_eq!(harness.effects(order).await, [1, 2]);
@@ -116,7 +118,7 @@ async fn discarded_message_is_gone_and_the_rest_is_redriven() {
 
     assert_eq!(operator.discard(ids[0]).await, (true, [2, 0, 0]));
     assert_eq!(harness.effects(order).await, [1, 3, 4]);
-    // A redelivery does not bring it back, although the handler would accept it now.
+    // A redelivered copy is skipped, although the handler would accept it now.
     effects.heal();
     harness.topic.forget_group(&harness.group).await;
     let mut consumer = harness.consumer(harness.settings(), effects);

@@ -1,3 +1,5 @@
+//! A batch that fails is retried, in order, and is acknowledged only after its commit.
+
 use uuid::Uuid;
 
 use crate::effects::{ALWAYS, Effects};

@@ -1,3 +1,5 @@
+//! Messages that cannot be decoded are parked and do not stop the consumer.
+
 use events::header;
 use uuid::Uuid;
 

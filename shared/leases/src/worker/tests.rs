@@ -68,7 +68,7 @@ async fn step_leases_no_more_than_free_slots() {
     assert_eq!(worker.step().await.unwrap(), IN_FLIGHT_MAX);
     let first = results.recv().await.unwrap();
     let second = results.recv().await.unwrap();
-    // Their slots are free when the recorder has dropped them, not earlier.
+    // A slot is free once the recorder has dropped its result, not earlier.
     drop((first, second));
     assert_eq!(worker.step().await.unwrap(), 2);
     assert_eq!(worker.work.leases.load(Ordering::Relaxed), 2);
@@ -86,7 +86,7 @@ async fn step_leases_no_more_than_the_batch_limit() {
 }
 
 #[tokio::test]
-async fn nothing_due_reaches_no_crash_point() {
+async fn crash_point_is_not_reached_without_due_rows() {
     let (worker, _results) = worker(&[]);
     assert_eq!(worker.step().await.unwrap(), 0);
     assert_eq!(worker.work.leases.load(Ordering::Relaxed), 0);

@@ -1,3 +1,5 @@
+//! The backlog counts unpublished rows and the age of the oldest one.
+
 use outbox::{Backlog, StepOutcome, backlog};
 use uuid::Uuid;
 

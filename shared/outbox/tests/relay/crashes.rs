@@ -1,3 +1,6 @@
+//! A relay dies or stops between two steps: events may be sent twice, with the same ids, and none
+//! is lost.
+
 use std::sync::OnceLock;
 
 use events::Envelope;

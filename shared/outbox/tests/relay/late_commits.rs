@@ -1,3 +1,5 @@
+//! Rows that commit late are published, and rows that roll back are not.
+
 use outbox::{StepOutcome, enqueue};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -23,7 +25,7 @@ impl CursorRelay {
 }
 
 #[tokio::test]
-async fn late_commit_is_lost_by_a_cursor_and_found_by_the_relay() {
+async fn late_commit_is_missed_by_a_cursor_and_found_by_the_relay() {
     let harness = Harness::create().await;
     let (late, early) = (event(Uuid::new_v4(), 1), event(Uuid::new_v4(), 1));
     let mut cursor = CursorRelay { last: 0 };
@@ -42,7 +44,7 @@ async fn late_commit_is_lost_by_a_cursor_and_found_by_the_relay() {
     slow.commit().await.unwrap();
     assert!(
         cursor.publish(&harness.pool).await.is_empty(),
-        "the cursor has lost the row"
+        "the cursor has missed the row"
     );
     let step = relay.step().await.unwrap();
     assert_eq!(step, StepOutcome::Published(1));

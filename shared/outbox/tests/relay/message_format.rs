@@ -1,3 +1,5 @@
+//! A message on the topic has the headers, the key and the payload of the contract.
+
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};

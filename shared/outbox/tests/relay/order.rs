@@ -1,3 +1,5 @@
+//! Events of one order arrive in order, also after a failure.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 

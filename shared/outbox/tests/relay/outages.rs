@@ -1,3 +1,5 @@
+//! The broker is unreachable or slow: rows wait, and shards move to a relay that can publish.
+
 use std::time::{Duration, Instant};
 
 use outbox::{SHARDS, Settings, StepOutcome};

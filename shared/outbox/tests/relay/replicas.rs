@@ -1,3 +1,5 @@
+//! Several relays share the shards. A relay that dies or is paused loses its own.
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Events are published again after the broker has lost its data.
+
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -145,7 +147,7 @@ async fn acknowledgements_of_a_lost_broker_cannot_mark_rows() {
     });
     let waited = tokio::task::spawn_blocking(|| ACKNOWLEDGED.wait());
     waited.await.unwrap();
-    // The rows are acknowledged but not marked, so republication has nothing to unmark.
+    // The rows are acknowledged but not marked, so republication has nothing to mark as unpublished.
     assert_eq!(republish(&harness.pool, long_ago()).await.unwrap(), 0);
     let resumed = tokio::task::spawn_blocking(|| RESUMED.wait());
     resumed.await.unwrap();

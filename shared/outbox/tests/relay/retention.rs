@@ -1,3 +1,5 @@
+//! Partitions are created ahead and dropped when they are old and fully published.
+
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};

@@ -1,3 +1,5 @@
+//! A relay whose database session ends connects again.
+
 use uuid::Uuid;
 
 use crate::harness::{Harness, event, eventually};

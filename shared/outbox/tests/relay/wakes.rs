@@ -1,3 +1,5 @@
+//! A wake during a step leads to another step.
+
 use std::time::{Duration, Instant};
 
 use uuid::Uuid;

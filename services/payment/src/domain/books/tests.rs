@@ -89,7 +89,7 @@ fn refund_is_settled_flagged_or_agrees() {
 }
 
 #[test]
-fn capture_missing_from_the_books_is_named() {
+fn capture_missing_from_the_books_is_reported() {
     let ours = [
         attempt(AttemptStatus::Captured, Some("ch-1")),
         attempt(AttemptStatus::Captured, Some("ch-2")),

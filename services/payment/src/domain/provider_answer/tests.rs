@@ -51,7 +51,7 @@ fn capture_and_decline_are_definite() {
 }
 
 #[test]
-fn cancellation_says_whether_the_key_was_used() {
+fn cancellation_shows_whether_the_key_was_used() {
     let used = r#"{"key":"k","status":"captured","charge":{"id":"ch_1","status":"captured"}}"#;
     assert_eq!(read_cancellation(&response(200, used)), captured("ch_1"));
     let cancelled = r#"{"key":"k","status":"cancelled"}"#;

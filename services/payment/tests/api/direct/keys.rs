@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{NO_WAIT, charge_what_is_due, stored};
+use super::{NO_WAIT, charge_due, stored};
 use crate::api_client::{ACME, GLOBEX, charge, charge_with};
 use crate::api_server::ApiServer;
 use crate::application::start;
@@ -58,7 +58,7 @@ async fn recorded_outcome_is_replayed_byte_for_byte() {
     let server = ApiServer::start(&harness, NO_WAIT).await;
     let body = charge_with("reference", "invoice-4711");
     let id = server.client.post("k-1", &body).await.payment_id();
-    assert_eq!(charge_what_is_due(&harness).await, 1);
+    assert_eq!(charge_due(&harness).await, 1);
     assert_eq!(stored(&harness).await, [1, 1, 1, 0], "no event");
 
     let replay = server.client.post("k-1", &body).await;
@@ -84,7 +84,7 @@ async fn decline_is_stored_and_replayed() {
     let server = ApiServer::start(&harness, NO_WAIT).await;
     let first = server.client.post("k-1", &charge()).await;
     let id = first.payment_id();
-    assert_eq!(charge_what_is_due(&harness).await, 1);
+    assert_eq!(charge_due(&harness).await, 1);
 
     let replay = server.client.post("k-1", &charge()).await;
     let problem = replay.expect_problem(402, "payment_declined");
@@ -114,7 +114,7 @@ async fn other_body_under_an_open_or_settled_key_is_an_error() {
             .post("k-1", &charge_with("amount", 5_001))
             .await;
         other.expect_problem(422, "idempotency_key_reused");
-        charge_what_is_due(&harness).await;
+        charge_due(&harness).await;
     }
     assert_eq!(stored(&harness).await, [1, 1, 1, 0]);
     assert_eq!(call_count(&harness.psp).await, 1);
@@ -128,7 +128,7 @@ async fn key_in_flight_names_its_payment_until_it_is_settled() {
     let again = server.client.post("k-1", &charge()).await;
     again.expect_in_flight("idempotency_key_in_flight", id);
     // The provider responds 404 to everything: the outcome is unknown, and the key still in flight.
-    assert_eq!(charge_what_is_due(&harness).await, 0);
+    assert_eq!(charge_due(&harness).await, 0);
     harness.execute(EXPIRE).await;
     let again = server.client.post("k-1", &charge()).await;
     again.expect_in_flight("idempotency_key_in_flight", id);
@@ -136,7 +136,7 @@ async fn key_in_flight_names_its_payment_until_it_is_settled() {
 
     mount_captures(&harness.psp).await;
     harness.pass_time().await;
-    assert_eq!(charge_what_is_due(&harness).await, 1);
+    assert_eq!(charge_due(&harness).await, 1);
     // The window of the key starts with its response.
     let replay = server.client.post("k-1", &charge()).await;
     assert!(replay.expect(201).is_replay());
@@ -149,7 +149,7 @@ async fn key_is_free_again_after_its_window() {
     mount_captures(&harness.psp).await;
     let server = ApiServer::start(&harness, NO_WAIT).await;
     let first = server.client.post("k-1", &charge()).await.payment_id();
-    charge_what_is_due(&harness).await;
+    charge_due(&harness).await;
     harness.execute(EXPIRE).await;
     let other = charge_with("amount", 5_001);
     let second = server.client.post("k-1", &other).await;
@@ -163,7 +163,7 @@ async fn reaper_deletes_expired_keys_and_none_in_flight() {
     mount_captures(&harness.psp).await;
     let server = ApiServer::start(&harness, NO_WAIT).await;
     server.client.post("k-settled", &charge()).await.expect(202);
-    assert_eq!(charge_what_is_due(&harness).await, 1);
+    assert_eq!(charge_due(&harness).await, 1);
     server.client.post("k-open", &charge()).await.expect(202);
     // Leased for longer than this test takes.
     let in_flight = harness.stepper(LONG).call().await;
@@ -188,7 +188,7 @@ async fn key_that_contains_quotes_is_completed() {
     // The keys `"a"` and `"b`, as structured-field strings.
     for key in [r#""\"a\"""#, r#""\"b""#] {
         let id = server.client.post(key, &charge()).await.payment_id();
-        assert_eq!(charge_what_is_due(&harness).await, 1, "{key}");
+        assert_eq!(charge_due(&harness).await, 1, "{key}");
         let replay = server.client.post(key, &charge()).await;
         assert_eq!(replay.expect(201).payment_id(), id);
     }
@@ -200,7 +200,7 @@ async fn unreadable_stored_response_is_derived_without_a_charge() {
     mount_captures(&harness.psp).await;
     let server = ApiServer::start(&harness, NO_WAIT).await;
     let id = server.client.post("k-1", &charge()).await.payment_id();
-    charge_what_is_due(&harness).await;
+    charge_due(&harness).await;
     let readable = server.client.post("k-1", &charge()).await;
     harness
         .execute("update idempotency_keys set response_version = 99")
@@ -213,7 +213,7 @@ async fn unreadable_stored_response_is_derived_without_a_charge() {
 }
 
 #[tokio::test]
-async fn tenants_share_no_keys_references_or_payments() {
+async fn principals_share_no_keys_references_or_payments() {
     let harness = Harness::create().await;
     let server = ApiServer::start(&harness, NO_WAIT).await;
     let body = charge_with("reference", "invoice-1");

@@ -4,7 +4,7 @@ use payment::direct::POLL_DEFAULT;
 use sqlx::postgres::PgPoolOptions;
 use testkit::fault_proxy::{FaultProxy, Loss};
 
-use super::{NO_WAIT, charge_what_is_due, stored};
+use super::{NO_WAIT, charge_due, stored};
 use crate::api_client::charge;
 use crate::api_server::ApiServer;
 use crate::harness::Harness;
@@ -17,7 +17,7 @@ async fn lost_commit_response_is_found_by_the_retry() {
     let proxy = FaultProxy::to(&harness.url).await.unwrap();
     let pool = PgPoolOptions::new().max_connections(2);
     let pool = pool.connect(&proxy.url).await.unwrap();
-    let server = ApiServer::start_over(&harness, pool, NO_WAIT, POLL_DEFAULT).await;
+    let server = ApiServer::start_with(&harness, pool, NO_WAIT, POLL_DEFAULT).await;
     proxy.lose_commit(Loss::Response);
     let lost = server.client.post("k-1", &charge()).await;
     lost.expect_problem(503, "temporarily_unavailable");
@@ -26,7 +26,7 @@ async fn lost_commit_response_is_found_by_the_retry() {
 
     let retry = server.client.post("k-1", &charge()).await;
     let problem = retry.expect_problem(409, "idempotency_key_in_flight");
-    assert_eq!(charge_what_is_due(&harness).await, 1);
+    assert_eq!(charge_due(&harness).await, 1);
     let replay = server.client.post("k-1", &charge()).await;
     assert!(replay.expect(201).is_replay());
     assert_eq!(problem["payment_id"], replay.payment_id().to_string());

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 
-use super::{NO_WAIT, charge_what_is_due, stored};
+use super::{NO_WAIT, charge_due, stored};
 use crate::api_client::charge_with;
 use crate::api_server::ApiServer;
 use crate::harness::Harness;
@@ -23,7 +23,7 @@ async fn same_content_under_a_new_key_returns_the_first_payment() {
         "the new key stays free"
     );
 
-    assert_eq!(charge_what_is_due(&harness).await, 1);
+    assert_eq!(charge_due(&harness).await, 1);
     let settled = server.client.post("k-2", &body).await;
     assert!(!settled.expect(200).is_replay());
     assert_eq!(settled.payment_id(), first);
@@ -45,7 +45,7 @@ async fn declined_reference_stays_declined() {
     let server = ApiServer::start(&harness, NO_WAIT).await;
     let body = charge_with("reference", "invoice-1");
     let first = server.client.post("k-1", &body).await.payment_id();
-    charge_what_is_due(&harness).await;
+    charge_due(&harness).await;
     let again = server.client.post("k-2", &body).await;
     assert_eq!(again.expect(200).payment_id(), first);
     assert_eq!(again.json()["status"], "declined");
@@ -65,7 +65,7 @@ async fn conflict_over_a_reference_is_stored_and_replayed() {
     let conflict = server.client.post("k-2", &other).await;
     let problem = conflict.expect_problem(409, "payment_exists");
     assert_eq!(problem["payment_id"], first.to_string());
-    charge_what_is_due(&harness).await;
+    charge_due(&harness).await;
     let replay = server.client.post("k-2", &other).await;
     replay.expect_problem(409, "payment_exists");
     assert!(replay.is_replay());
@@ -80,13 +80,13 @@ async fn reference_protects_after_its_key_has_expired() {
     let server = ApiServer::start(&harness, NO_WAIT).await;
     let body = charge_with("reference", "invoice-1");
     let first = server.client.post("k-1", &body).await.payment_id();
-    charge_what_is_due(&harness).await;
+    charge_due(&harness).await;
     harness
         .execute("update idempotency_keys set expires_at = now() - interval '1 second'")
         .await;
     let again = server.client.post("k-1", &body).await;
     assert_eq!(again.expect(200).payment_id(), first);
-    assert_eq!(charge_what_is_due(&harness).await, 0);
+    assert_eq!(charge_due(&harness).await, 0);
     assert_eq!(call_count(&harness.psp).await, 1);
 }
 
@@ -103,7 +103,7 @@ async fn ten_concurrent_keys_with_one_reference_are_one_payment() {
     let in_flight = responses.iter().filter(|response| response.status == 409);
     assert_eq!(in_flight.count(), 9, "{responses:?}");
     assert_eq!(stored(&harness).await, [1, 1, 0, 0]);
-    assert_eq!(charge_what_is_due(&harness).await, 1);
+    assert_eq!(charge_due(&harness).await, 1);
     let settled = join_all(keys.iter().map(|key| server.client.post(key, &body))).await;
     let first = settled[0].payment_id();
     assert!(

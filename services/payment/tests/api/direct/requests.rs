@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{NO_WAIT, charge_what_is_due, stored};
+use super::{NO_WAIT, charge_due, stored};
 use crate::api_client::{ACME, charge, charge_with, send};
 use crate::api_server::ApiServer;
 use crate::harness::Harness;
@@ -95,7 +95,7 @@ async fn payment_shows_its_progress() {
         (&json!("pending"), &json!(0))
     );
 
-    assert_eq!(charge_what_is_due(&harness).await, 0);
+    assert_eq!(charge_due(&harness).await, 0);
     let unknown = server.client.payment(id).await;
     assert_eq!(unknown["status"], "unknown");
     assert_eq!(
@@ -105,7 +105,7 @@ async fn payment_shows_its_progress() {
     assert!(unknown["next_try_at"].is_string());
 
     harness.pass_time().await;
-    assert_eq!(charge_what_is_due(&harness).await, 1);
+    assert_eq!(charge_due(&harness).await, 1);
     let captured = server.client.payment(id).await;
     assert_eq!(captured["status"], "captured");
     assert_eq!(captured["charge_id"], format!("ch_{id}"));

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use leases::Record as _;
 use uuid::Uuid;
 
-use super::{NO_WAIT, charge_what_is_due, stored};
+use super::{NO_WAIT, charge_due, stored};
 use crate::api_client::{ApiClient, charge, charge_with};
 use crate::api_server::ApiServer;
 use crate::application::start;
@@ -69,7 +69,7 @@ async fn response_after_the_wait_is_202_and_a_retry_replays() {
     let early = server.client.post("k-1", &charge()).await;
     early.expect_in_flight("idempotency_key_in_flight", id);
 
-    assert_eq!(charge_what_is_due(&harness).await, 1);
+    assert_eq!(charge_due(&harness).await, 1);
     let replay = server.client.post("k-1", &charge()).await;
     assert!(replay.expect(201).is_replay());
     assert_eq!(replay.payment_id(), id);
@@ -84,8 +84,8 @@ async fn outcome_recorded_by_another_replica_ends_the_wait() {
     let body = charge();
     let (response, ()) = tokio::join!(server.client.post("k-1", &body), async {
         eventually("it is stored", async || harness.count(OPEN).await == 1).await;
-        // This recorder does not know the waiting request.
-        assert_eq!(charge_what_is_due(&harness).await, 1);
+        // This recorder has its own list of waiting requests, so it cannot wake this one.
+        assert_eq!(charge_due(&harness).await, 1);
     });
     assert!(!response.expect(201).is_replay());
 }
@@ -107,7 +107,7 @@ async fn recorder_wakes_a_waiting_request_of_its_process() {
 }
 
 #[tokio::test]
-async fn sweep_completes_the_key_and_wakes_the_request() {
+async fn reconciler_completes_the_key_and_wakes_the_request() {
     let harness = Harness::create().await;
     let server = ApiServer::start_without_poll(&harness).await;
     let (body, charge_id) = (charge(), Uuid::now_v7());
@@ -120,9 +120,9 @@ async fn sweep_completes_the_key_and_wakes_the_request() {
         let key = format!("pay:{id}:0");
         let found = crate::reconciling::charge(charge_id, id, key);
         mount_ledger(&harness, vec![found]).await;
-        let mut sweeper = reconciler(&harness, Duration::ZERO);
-        sweeper.waiting = server.waiting.clone();
-        assert_eq!(sweeper.sweep(ALL).await.unwrap().settled, 1);
+        let mut reconciler = reconciler(&harness, Duration::ZERO);
+        reconciler.waiting = server.waiting.clone();
+        assert_eq!(reconciler.reconcile(ALL).await.unwrap().settled, 1);
     });
     assert_eq!(
         response.expect(201).json()["charge_id"],
@@ -192,8 +192,8 @@ async fn requests_wait_without_connections_or_transactions() {
 async fn shutdown_ends_every_wait() {
     let harness = Harness::create().await;
     mount_slow_captures(&harness.psp, Duration::from_secs(1)).await;
-    // One call is in flight. The second payment waits for its slot, which it does not get after the
-    // shutdown began.
+    // One call is in flight. The second payment waits for a slot, and does not get one once the
+    // shutdown has begun.
     let flags = ["--psp-in-flight-max", "1", "--direct-wait-ms", "60000"];
     let running = start(&harness, &flags).await;
     let client = ApiClient::new(running.port);
