@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use endpoints::{Endpoints, provider};
+use endpoints::{Endpoints, provider, status};
 use invariants::{Databases, Violation};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -86,7 +86,7 @@ struct OrderResult {
 
 impl OrderResult {
     fn is_good(&self) -> bool {
-        self.charges == 1 && self.status == "shipped"
+        self.charges == 1 && self.status == status::ORDER_SHIPPED
     }
 }
 
@@ -143,11 +143,14 @@ async fn row_counts(databases: &Databases) -> anyhow::Result<RowCounts> {
             .context(query);
         counted
     };
-    let direct_payments = "select count(*) from payments
-                           where principal_id is not null and status = 'captured'";
+    let direct_payments = sqlx::query_scalar(
+        "select count(*) from payments where principal_id is not null and status = $1",
+    )
+    .bind(status::ATTEMPT_CAPTURED)
+    .fetch_one(&databases.payment);
     Ok(RowCounts {
         orders: count(&databases.order, "select count(*) from orders").await?,
-        direct_payments: count(&databases.payment, direct_payments).await?,
+        direct_payments: direct_payments.await.context("counting direct payments")?,
         charges: count(&databases.psp, "select count(*) from charges").await?,
     })
 }

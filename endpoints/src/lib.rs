@@ -8,6 +8,7 @@ pub mod database;
 mod discovery;
 pub mod provider;
 pub mod service;
+pub mod status;
 pub mod topic;
 
 pub use discovery::Endpoints;

@@ -58,6 +58,11 @@ mod tests {
     }
 
     #[test]
+    fn shipped_is_the_status_of_an_order() {
+        assert_eq!(endpoints::status::ORDER_SHIPPED, Status::Shipped.as_str());
+    }
+
+    #[test]
     fn version_rule_covers_every_status() {
         for status in Status::ALL {
             let steps = Status::Placed.steps_to(status);

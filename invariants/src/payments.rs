@@ -40,6 +40,12 @@ mod tests {
     }
 
     #[test]
+    fn captured_is_the_status_of_an_attempt() {
+        let captured = AttemptStatus::Captured.as_str();
+        assert_eq!(endpoints::status::ATTEMPT_CAPTURED, captured);
+    }
+
+    #[test]
     fn refund_literals_exist_in_the_payment_service() {
         let known = RefundStatus::ALL.map(RefundStatus::as_str);
         assert_known(OPEN_REFUNDS, &known);

@@ -44,6 +44,22 @@ fn why_dead(file: &File, target: &str) -> Option<String> {
     is_missing.then(|| format!("no heading #{anchor} in {linked}"))
 }
 
+/// Words that stand for text to come.
+const PLACEHOLDERS: [&str; 5] = ["TODO", "FIXME", "TBD", "TRANSCRIPT", "TRANSCRIPTS"];
+
+#[test]
+fn documents_have_no_placeholders() {
+    let mut findings = Vec::new();
+    for file in files(&[".md"]) {
+        for (number, line) in file.text.lines().enumerate() {
+            let words = line.split(|c: char| !c.is_ascii_alphabetic());
+            let left = words.filter(|word| PLACEHOLDERS.contains(word));
+            findings.extend(left.map(|word| format!("{}:{}: {word}", file.path, number + 1)));
+        }
+    }
+    assert_none("placeholders", &findings);
+}
+
 /// The targets of `[text](target)` outside code blocks.
 fn links(text: &str) -> Vec<&str> {
     let mut found = Vec::new();

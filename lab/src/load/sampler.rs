@@ -78,13 +78,13 @@ pub(super) async fn run(
 }
 
 async fn shipped_since(orders: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u64> {
-    let count: i64 = sqlx::query_scalar(
-        "select count(*) from orders where status = 'shipped' and created_at >= $1",
-    )
-    .bind(since)
-    .fetch_one(orders)
-    .await
-    .context("counting shipped orders")?;
+    let count: i64 =
+        sqlx::query_scalar("select count(*) from orders where status = $2 and created_at >= $1")
+            .bind(since)
+            .bind(endpoints::status::ORDER_SHIPPED)
+            .fetch_one(orders)
+            .await
+            .context("counting shipped orders")?;
     Ok(count.unsigned_abs())
 }
 

@@ -113,8 +113,9 @@ impl ShippingResult {
 
 /// `updated_at` is when the shipping transaction started, so it is a few milliseconds too early.
 async fn shipped_of(orders: &PgPool, ids: &[Uuid]) -> anyhow::Result<Vec<(Uuid, DateTime<Utc>)>> {
-    sqlx::query_as("select id, updated_at from orders where id = any($1) and status = 'shipped'")
+    sqlx::query_as("select id, updated_at from orders where id = any($1) and status = $2")
         .bind(ids)
+        .bind(endpoints::status::ORDER_SHIPPED)
         .fetch_all(orders)
         .await
         .context("reading which orders have shipped")

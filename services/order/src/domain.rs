@@ -2,6 +2,7 @@
 
 pub mod cancellation;
 pub mod draft;
+pub mod order;
 pub mod payment;
 pub mod status;
 

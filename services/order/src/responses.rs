@@ -10,8 +10,8 @@ use service_kit::request_error::RETRY_AFTER;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::domain::order::Order;
 use crate::domain::{Draft, FIRST_VERSION, NotPayable, Status};
-use crate::store::orders::Order;
 
 /// The body for a request that placed an order, or found it placed.
 #[derive(Debug, Serialize, ToSchema)]

@@ -16,6 +16,7 @@ pub const TEXT_LEN_MAX: usize = 128;
 /// The body of `POST /orders` and `PUT /orders/{id}`.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = OrderRequest)]
 pub struct Request {
     #[schema(example = "cust-88")]
     customer_id: String,
@@ -39,6 +40,7 @@ pub struct Request {
 
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = OrderRequestItem)]
 pub struct RequestItem {
     #[schema(example = "SKU-99")]
     sku: String,

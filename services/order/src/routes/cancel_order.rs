@@ -11,13 +11,14 @@ use sqlx::Connection as _;
 use telemetry::http::SpanAttribute;
 use uuid::Uuid;
 
+use crate::domain::order::Order;
 use crate::domain::{Cancellation, Status, cancel};
 use crate::routes::if_match::IfMatch;
 use crate::routes::openapi_errors::{PreconditionFailed, Shipped};
 use crate::routes::request::{self, bounded};
 use crate::routes::{Error, Services};
 use crate::store::cancellations::{self, CancellationRequest};
-use crate::store::orders::{self, Order};
+use crate::store::orders;
 
 /// The number of steps that the request itself adds to the version.
 const REQUEST_STEPS: i32 = 1;

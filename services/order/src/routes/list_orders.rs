@@ -12,10 +12,11 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::domain::Status;
+use crate::domain::order::Order;
 use crate::routes::request::bounded;
 use crate::routes::view::OrderView;
 use crate::routes::{Error, Services};
-use crate::store::orders::{self, Order};
+use crate::store::orders;
 
 const LIMIT_DEFAULT: i64 = 50;
 const LIMIT_MAX: i64 = 200;

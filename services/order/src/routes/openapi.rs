@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn payment_method_limit_matches_the_type() {
         let document = to_value(Api::openapi()).unwrap();
-        for schema in ["Request", "PaymentRequest"] {
+        for schema in ["OrderRequest", "PaymentRequest"] {
             let pointer = format!("/components/schemas/{schema}/properties/payment_method");
             let property = document.pointer(&pointer).unwrap();
             assert_eq!(property["maxLength"], PaymentMethod::LEN_MAX, "{schema}");

@@ -21,13 +21,14 @@ use telemetry::http::SpanAttribute;
 use telemetry::metric;
 use uuid::Uuid;
 
+use crate::domain::order::{Item, Order};
 use crate::domain::{NotPayable, PaymentRequest, Status, pay_again};
 use crate::responses::{self, OpenedAttempt};
 use crate::routes::openapi_errors::{self, Unprocessable};
 use crate::routes::request::{self, bounded};
 use crate::routes::{Error, Services};
 use crate::store::attempts;
-use crate::store::orders::{self, Item, Order};
+use crate::store::orders;
 
 pub(super) const ROUTE: &str = "POST /orders/{id}/payments";
 

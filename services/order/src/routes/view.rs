@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::store::orders::{Item, Order};
+use crate::domain::order::{Item, Order};
 
 /// One order. Items are left out of listings.
 #[derive(Debug, Serialize, ToSchema)]

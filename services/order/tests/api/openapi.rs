@@ -218,7 +218,7 @@ async fn examples_of_the_document_form_a_valid_order() {
     };
     let mut body = order();
     for member in ["customer_id", "currency", "payment_method", "reference"] {
-        body[member] = example("Request", member);
+        body[member] = example("OrderRequest", member);
     }
     for member in ["sku", "quantity", "unit_price"] {
         body["items"][0][member] = example("RequestItem", member);

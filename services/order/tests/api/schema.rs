@@ -3,27 +3,16 @@
 use std::collections::BTreeSet;
 
 use order::domain::Status;
-use sqlx::PgPool;
+use testkit::postgres::literals::of_constraint;
 
 use crate::harness::{migrated, pool};
-
-/// The quoted literals of the check constraint on `orders.status`.
-async fn statuses_of_the_table(pool: &PgPool) -> BTreeSet<String> {
-    let definition: String = sqlx::query_scalar(
-        "select pg_get_constraintdef(oid) from pg_constraint where conname = 'orders_status_known'",
-    )
-    .fetch_one(pool)
-    .await
-    .unwrap();
-    let literals = definition.split('\'').skip(1).step_by(2);
-    literals.map(str::to_owned).collect()
-}
 
 #[tokio::test]
 async fn status_constraint_lists_exactly_the_enum() {
     let pool = pool(&migrated().await);
     let expected: BTreeSet<String> = Status::ALL.map(|status| status.to_string()).into();
-    assert_eq!(statuses_of_the_table(&pool).await, expected);
+    let literals = of_constraint(&pool, "orders_status_known").await.unwrap();
+    assert_eq!(literals, expected);
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ pub const REFERENCE_LEN_MAX: usize = 128;
 /// The body of `POST /payments`.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = DirectChargeRequest)]
 pub struct Request {
     /// In the currency's minor unit.
     #[schema(example = 5000, minimum = 1)]

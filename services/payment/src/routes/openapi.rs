@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn payment_method_limit_matches_the_type() {
         let document = to_value(Api::openapi()).unwrap();
-        let property = "/components/schemas/Request/properties/payment_method";
+        let property = "/components/schemas/DirectChargeRequest/properties/payment_method";
         let property = document.pointer(property).unwrap();
         assert_eq!(property["maxLength"], PaymentMethod::LEN_MAX);
     }

@@ -58,7 +58,7 @@ async fn examples_of_the_document_are_a_valid_payment() {
     let harness = Harness::create().await;
     let server = ApiServer::start(&harness, NO_WAIT).await;
     let document = server.client.get("/openapi.json").await.expect(200).json();
-    let properties = &document["components"]["schemas"]["Request"]["properties"];
+    let properties = &document["components"]["schemas"]["DirectChargeRequest"]["properties"];
     let mut body = charge();
     for member in ["amount", "currency", "payment_method", "reference"] {
         body[member] = properties[member]["example"].clone();
