@@ -64,7 +64,8 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
         .acquire_timeout(Duration::from_millis(settings.database_acquire_timeout_ms))
         // A ping costs a round trip, so we ping only connections that were idle for a while.
         // Without a ping, each dead connection would fail one request after an outage. A connection
-        // in frequent use needs none: it fails as soon as the database does.
+        // in frequent use needs none: it fails as soon as the database does. The pool closes a
+        // connection that does not answer the ping, and takes another one.
         .test_before_acquire(false)
         .before_acquire(|connection, meta| {
             Box::pin(async move {

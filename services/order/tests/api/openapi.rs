@@ -221,7 +221,7 @@ async fn examples_of_the_document_form_a_valid_order() {
         body[member] = example("OrderRequest", member);
     }
     for member in ["sku", "quantity", "unit_price"] {
-        body["items"][0][member] = example("RequestItem", member);
+        body["items"][0][member] = example("OrderRequestItem", member);
     }
     harness.post("k-1", &body).await.expect(201);
 }
