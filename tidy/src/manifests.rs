@@ -1,6 +1,6 @@
 //! Every package has its metadata.
 
-use crate::repository::{assert_none, files, root};
+use crate::repository::{assert_none, files, read, root};
 
 /// Fields that each manifest must have. Most inherit their value from the workspace.
 const FIELDS: [&str; 6] = [
@@ -35,4 +35,21 @@ fn manifests_have_their_metadata() {
         }
     }
     assert_none("missing in manifests", &missing);
+}
+
+/// The image's build reads the manifests of all members, so a member that is left out breaks it.
+#[test]
+fn images_are_built_from_every_member() {
+    let manifest = read("Cargo.toml");
+    let (_, members) = manifest.split_once("members = [").expect("no members");
+    let (members, _) = members.split_once(']').expect("no end of the members");
+    let ignored = read(".dockerignore");
+    let mut missing = Vec::new();
+    for member in members.split('"').skip(1).step_by(2) {
+        let folder = member.trim_end_matches("/*");
+        if !ignored.lines().any(|line| line == format!("!{folder}")) {
+            missing.push(folder.to_owned());
+        }
+    }
+    assert_none("missing in .dockerignore", &missing);
 }
