@@ -3,6 +3,7 @@
 pub mod database;
 mod install;
 pub mod literals;
+pub mod pages;
 pub mod template;
 
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -43,6 +44,12 @@ const SETTINGS: [(&str, &str); 9] = [
     ("log_checkpoints", "off"),
 ];
 
+/// For [`pages::PageCount`]. Every test has its own databases, so there are many statements.
+const STATISTICS: [(&str, &str); 2] = [
+    ("shared_preload_libraries", "pg_stat_statements"),
+    ("pg_stat_statements.max", "50000"),
+];
+
 /// A running cluster.
 #[derive(Debug)]
 pub struct Cluster {
@@ -66,7 +73,11 @@ impl Cluster {
         let mut spec = Spec::new(install.program("postgres"), &log)
             .args(["-D".into(), data.into_os_string()])
             .args(["-p".to_owned(), port.to_string()]);
-        for (name, value) in SETTINGS {
+        let statistics = install.has_library("pg_stat_statements");
+        for (name, value) in SETTINGS
+            .into_iter()
+            .chain(STATISTICS.into_iter().filter(|_| statistics))
+        {
             spec = spec.args(["-c".to_owned(), format!("{name}={value}")]);
         }
         spec.files = Some(scratch);

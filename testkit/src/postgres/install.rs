@@ -47,6 +47,20 @@ impl Install {
         self.dir.join(name)
     }
 
+    /// Whether the server can load this module. Some systems package the contrib modules separately.
+    pub(super) fn has_library(&self, name: &str) -> bool {
+        let libraries = Command::new(self.program("pg_config"))
+            .arg("--pkglibdir")
+            .output();
+        let reported = libraries
+            .ok()
+            .filter(|output| output.status.success())
+            .and_then(|output| String::from_utf8(output.stdout).ok());
+        // Debian installs `pg_config` separately, and the libraries beside the programs.
+        let dir = reported.map_or_else(|| self.dir.join("../lib"), |dir| PathBuf::from(dir.trim()));
+        dir.join(format!("{name}.so")).is_file()
+    }
+
     fn version(&self) -> anyhow::Result<u32> {
         let output = Command::new(self.program("postgres"))
             .arg("--version")

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod broker;
+mod pages;
 mod postgres;
 mod process;
 mod smtp_sink;

@@ -1,0 +1,118 @@
+#![doc = include_str!("../README.md")]
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use events::header;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::message::Headers as _;
+use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
+use uuid::Uuid;
+
+/// Longest wait for one response of the broker.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where a message is in the topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    pub partition: i32,
+    pub offset: i64,
+}
+
+/// Whether an event is at its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    Present,
+    /// The log begins after the position: the broker's retention removed the message.
+    Expired,
+    /// The log ends before the position, or another message is there.
+    Lost,
+}
+
+/// Reads single messages of one topic. It joins no consumer group.
+#[derive(Clone)]
+pub struct Log {
+    /// One read at a time: a read assigns the client to its position.
+    consumer: Arc<Mutex<BaseConsumer>>,
+    topic: Arc<str>,
+}
+
+impl Log {
+    /// Creates the client. It connects with the first read.
+    pub fn open(brokers: &str, topic: &str) -> anyhow::Result<Self> {
+        let consumer: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", brokers)
+            // The client requires a name, and does not use it without a subscription.
+            .set("group.id", "topic-log")
+            .set("enable.auto.commit", "false")
+            // An offset outside the log is an error here, not a reason to read from elsewhere.
+            .set("auto.offset.reset", "error")
+            .set("fetch.wait.max.ms", "50")
+            // One message is read at a time, so read-ahead is wasted.
+            .set("queued.min.messages", "1")
+            .set("fetch.message.max.bytes", "65536")
+            .create()
+            .context("creating the client that reads positions")?;
+        Ok(Self {
+            consumer: Arc::new(Mutex::new(consumer)),
+            topic: topic.into(),
+        })
+    }
+
+    /// Whether the event with this id is at this position.
+    pub async fn presence(&self, event_id: Uuid, position: Position) -> anyhow::Result<Presence> {
+        let log = self.clone();
+        // The client blocks its thread until the broker responds.
+        tokio::task::spawn_blocking(move || log.presence_blocking(event_id, position))
+            .await
+            .context("reading a position")?
+    }
+
+    fn presence_blocking(&self, event_id: Uuid, position: Position) -> anyhow::Result<Presence> {
+        let consumer = self.consumer.lock().unwrap_or_else(PoisonError::into_inner);
+        let Position { partition, offset } = position;
+        let (start, end) = consumer
+            .fetch_watermarks(&self.topic, partition, BROKER_TIMEOUT)
+            .with_context(|| format!("reading the ends of partition {partition}"))?;
+        if offset < start {
+            return Ok(Presence::Expired);
+        }
+        if offset >= end {
+            return Ok(Presence::Lost);
+        }
+        let found = self.id_at(&consumer, position);
+        consumer
+            .unassign()
+            .context("leaving the position that was read")?;
+        Ok(match found? {
+            Some(found) if found == event_id => Presence::Present,
+            _ => Presence::Lost,
+        })
+    }
+
+    /// The id of the message at the position, or of the next one if nothing is stored there. `None`
+    /// for a message without an id.
+    fn id_at(&self, consumer: &BaseConsumer, position: Position) -> anyhow::Result<Option<Uuid>> {
+        let mut at = TopicPartitionList::new();
+        let offset = Offset::Offset(position.offset);
+        at.add_partition_offset(&self.topic, position.partition, offset)?;
+        consumer.assign(&at).context("going to the position")?;
+        let deadline = Instant::now() + BROKER_TIMEOUT;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                bail!("no message at {position:?} within {BROKER_TIMEOUT:?}");
+            }
+            let Some(message) = consumer.poll(left) else {
+                continue;
+            };
+            let message =
+                message.with_context(|| format!("reading the message at {position:?}"))?;
+            let headers = message.headers();
+            let id = headers.and_then(|all| all.iter().find(|it| it.key == header::ID));
+            let id = id.and_then(|it| std::str::from_utf8(it.value?).ok());
+            return Ok(id.and_then(|id| id.parse().ok()));
+        }
+    }
+}
