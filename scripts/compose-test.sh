@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the system in containers. Builds the images, starts a separate system on this machine, places orders
-# through the published port, kills payment during a charge, scales, counts the charges in the provider's
+# Tests the system in containers. Builds the images and starts a separate system on this machine. Places orders
+# through the published port, kills payment during a charge, and scales. Counts the charges in the provider's
 # database, and removes everything.
 #   scripts/compose-test.sh          these steps
 #   scripts/compose-test.sh --all    these steps, then every script in scripts/chaos except random.sh

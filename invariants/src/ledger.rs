@@ -20,7 +20,7 @@ struct OrderEntry {
 
 impl Ledger {
     pub(crate) async fn read(psp: &PgPool) -> anyhow::Result<Self> {
-        // A refund counts for the order of its charge, whatever reference the refund itself has.
+        // A refund counts for the order of its charge, regardless of the refund's own reference.
         let rows: Vec<(String, i64, i64, i64, i64)> = sqlx::query_as(
             "with back as (
                 select charge_id, count(*) as refunds, sum(amount) as amount

@@ -55,7 +55,7 @@ impl Databases {
     }
 }
 
-/// What holds at every moment, whichever part of the system is down.
+/// What holds at every moment, even while part of the system is down.
 pub async fn always(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     // Effects are read before their causes. A shipment that is read first must have its charge in the
     // ledger that is read later. The other way round, new work would look like a violation.

@@ -11,11 +11,11 @@ pub(crate) const SHIPPED: &str = "select count(*) from orders where status = 'sh
 pub(crate) const AMOUNT_DUE: &str = "select coalesce(sum(amount), 0)::bigint from orders
      where status in ('paid', 'shipped')";
 
-/// The version counts state changes, so each state has exactly one legal version. It starts at 1.
-/// Each earlier attempt added two: to `declined`, and back to `placed`. Within the attempt, `paid`
-/// and `declined` are one step away and the other final states two. A state that was skipped, because
-/// its event came after the event of the next state, counts as a step. A cancellation request adds one more,
-/// whenever it came. Without a request no order is `cancelled`.
+/// The version counts state changes, so each state has exactly one legal version. It starts at 1. Each
+/// earlier attempt added two: to `declined`, and back to `placed`. Within the attempt, `paid` and `declined`
+/// are one step away and the other final states two. A state that was skipped, because its event came after
+/// the event of the next state, counts as a step. A cancellation request adds one more, no matter when it
+/// came. Without a request no order is `cancelled`.
 pub(crate) const ILLEGAL_VERSIONS: &str =
     "select format('%s is %s at version %s in attempt %s', id, status, version, attempt)
      from orders

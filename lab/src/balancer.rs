@@ -2,7 +2,7 @@
 //!
 //! It balances connections, not requests. Each new connection goes to the next address that the name
 //! resolves to, or to the one after it if that replica refuses. When a replica dies, its connections
-//! break, and the client has to retry with the same key.
+//! break, and the client must retry with the same key.
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use testkit::signals::StopSignals;
 
-/// A live replica on the same network accepts at once.
+/// A live replica on the same network accepts immediately.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Concurrent connections per route; further ones wait to be accepted. Each uses two files.
 const CONNECTIONS_MAX: usize = 4_000;

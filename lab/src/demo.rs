@@ -26,7 +26,7 @@ use testkit::system::{Ports, System, SystemOptions};
 
 /// Short, so that the chapter about a killed payment service waits seconds for the lease to expire.
 const LEASE_MS: u64 = 3_000;
-/// Shorter than the lease: a call that outlives its lease could run twice at once.
+/// Shorter than the lease: a call that outlives its lease could run twice at the same time.
 const PSP_TIMEOUT_MS: u64 = 2_500;
 /// How long the provider takes for a slow card: longer than every time-out of its callers.
 const PSP_SLOW_MS: u64 = 10_000;

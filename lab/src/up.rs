@@ -95,7 +95,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     eprintln!("Stopping …");
     tokio::select! {
         stopped = system.stop() => stopped,
-        // A second signal drops the system, which ends it at once.
+        // A second signal drops the system, which ends it immediately.
         _ = signals.next() => Ok(()),
     }
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Kills payment after the provider has made the charge and before payment has recorded it.
 #
-# The provider charges one order at once and holds its response. Every payment process is killed when the
-# provider's ledger has the charge and payment's table does not. Both are read again after the kill and
-# must be unchanged.
+# The provider charges one order immediately and holds its response. Every payment process is killed when the
+# provider's ledger has the charge and payment's table does not. Both are read again after the kill and must
+# be unchanged.
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin "$@"

@@ -117,7 +117,7 @@ all_of() {
     echo "$found"
 }
 
-# kill_all NAME: kills every process of a service at once.
+# kill_all NAME: kills every process of a service, in parallel.
 kill_all() {
     local instance found kills=() one
     found=$(all_of "$1")
@@ -160,7 +160,7 @@ stop_at() {
     done
 }
 
-# Places 60 orders one at a time, so that at most one is placed after this process was killed.
+# Places 60 orders one at a time, so that at most one more is placed if this script is killed.
 place_many() {
     for _ in {1..60}; do
         place --count 1 >>"$ids" || return 1

@@ -14,9 +14,9 @@ use uuid::Uuid;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
     None,
-    /// Every request creates an order, whatever its key.
+    /// Every request creates an order, regardless of its key.
     NeverReplays,
-    /// A key replays its response, whatever the body.
+    /// A key replays its response, regardless of the body.
     IgnoresBody,
     /// All tenants share one space of keys.
     SharesKeys,

@@ -37,7 +37,7 @@ pub struct Spec {
     pub user: Option<&'static str>,
     /// Requests a graceful stop.
     pub stop_signal: Signal,
-    /// Ends it at once. The kernel also sends it when this program dies.
+    /// Ends it immediately. The kernel also sends it when this program dies.
     pub abrupt_signal: Signal,
     /// Whether it can be restarted after it dies.
     pub restartable: bool,
@@ -76,7 +76,7 @@ impl Spec {
     }
 }
 
-/// A running child process; dropping it ends it at once.
+/// A running child process; dropping it ends it immediately.
 #[derive(Debug)]
 pub struct Process {
     pid: Pid,
@@ -158,12 +158,12 @@ impl Process {
         }
     }
 
-    /// Ends it at once, without waiting.
+    /// Ends it immediately, without waiting.
     pub fn abort(&self) {
         self.signal(self.abrupt_signal);
     }
 
-    /// Ends it at once and blocks until it has ended. For `drop`, which cannot await.
+    /// Ends it immediately and blocks until it has ended. For `drop`, which cannot await.
     pub(crate) fn end_now(&self) {
         self.abort();
         let deadline = Instant::now() + ABRUPT_END_WAIT;

@@ -12,7 +12,7 @@ use crate::supervisor::Supervisor;
 
 /// How often a probe is repeated.
 const PROBE_INTERVAL: Duration = Duration::from_millis(50);
-/// After this many exits before it is ready, a process is given up.
+/// If a process exits this many times before it is ready, the wait fails.
 const EARLY_EXITS_MAX: usize = 3;
 /// Lines of the log that the error shows.
 const LOG_TAIL_LINES: usize = 15;

@@ -20,7 +20,7 @@ use restarter::{keep_running, stop};
 /// How long a process may take to stop gracefully before it is killed.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// Runs named processes. Dropping it ends them all at once.
+/// Runs named processes. Dropping it ends them all immediately.
 #[derive(Debug)]
 pub struct Supervisor {
     registry: Arc<Registry>,
@@ -78,7 +78,7 @@ impl Supervisor {
         stop(&self.registry, name).await
     }
 
-    /// Stops several processes at once.
+    /// Stops several processes in parallel.
     pub(crate) async fn stop_all(
         &self,
         names: impl IntoIterator<Item = String>,

@@ -162,7 +162,8 @@ async fn cancellations_racing_lost_responses_end_one_way() -> anyhow::Result<()>
     harness.stop().await
 }
 
-/// Window 14 for cancelled keys, and the window of the cancellation request itself.
+/// Windows 18 and 28: order is killed after it stored the cancellation request, or payment is
+/// killed while it cancels the key.
 async fn kill_at(service: Service, point: &'static str) -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     harness.arm(service, point).await?;

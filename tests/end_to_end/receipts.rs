@@ -1,7 +1,7 @@
 //! One mail for each paid order (E1), counted in the mail server's directory.
 //!
-//! SMTP has no idempotency key, so a mail can be sent twice in one window: the server has accepted
-//! it, and the sender dies or loses the response before it records that.
+//! SMTP has no idempotency key, so a mail can be sent twice in one window. The server has accepted
+//! the mail, and the sender dies or loses the response before it records that.
 
 use std::time::Duration;
 

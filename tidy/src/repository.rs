@@ -67,7 +67,7 @@ pub(crate) fn literals(source: &str) -> Vec<String> {
     found
 }
 
-/// Fails with every finding at once.
+/// Fails with a list of all findings.
 pub(crate) fn assert_none(what: &str, findings: &[String]) {
     assert!(findings.is_empty(), "{what}:\n  {}", findings.join("\n  "));
 }

@@ -20,7 +20,7 @@ pub(super) struct Accepted {
     pub(super) id: Uuid,
 }
 
-/// Sends twenty copies of one request at once, and retries each as a client would. Returns every
+/// Sends twenty copies of one request in parallel, and retries each as a client would. Returns every
 /// order id that came back, so that a second order would also be counted in the books.
 pub(super) async fn parallel(checklist: &mut Checklist, client: &Client) -> Vec<Accepted> {
     let (key, body) = (new_key("verify-parallel"), order_body(1));

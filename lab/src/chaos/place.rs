@@ -1,5 +1,5 @@
-//! Places orders for an experiment. The ids are chosen here, so that a fault can be armed for an
-//! order before it is sent. Each order is sent until it is accepted, whichever part of the system is down.
+//! Places orders for an experiment. The ids are chosen here, so that a fault can be armed for an order
+//! before it is sent. Each order is sent until it is accepted, even while part of the system is down.
 
 use std::time::Duration;
 

@@ -51,7 +51,7 @@ async fn hold_next_response(psp_url: &str) -> anyhow::Result<()> {
     };
     provider::arm_fault(psp_url, &fault).await?;
     explain(&format!(
-        "A fault is armed: the provider charges the next order at once and responds {} s later.",
+        "A fault is armed: the provider charges the next order immediately and responds {} s later.",
         RESPONSE_DELAY_MS / 1000
     ));
     Ok(())

@@ -1,4 +1,4 @@
-//! Chapter: the same request many times at once, before any of them has a response.
+//! Chapter: the same request many times in parallel, before any of them has a response.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,7 +11,7 @@ use super::context::{Demo, explain, print_response};
 const COPIES: usize = 20;
 
 pub(super) async fn run(demo: &mut Demo<'_>) -> anyhow::Result<()> {
-    demo.chapter("Twenty copies of one request arrive at once");
+    demo.chapter("Twenty copies of one request arrive at the same time");
     let (key, body) = (new_key("demo-parallel"), order_body(1));
     demo.print_request(&key, &body);
     explain(&format!(

@@ -1,5 +1,5 @@
-//! What one customer does with one order: sends it, repeats it, sends it twice at once, or hangs up.
-//! In every case the customer sends the same key until the order is known to be accepted.
+//! What one customer does with one order: sends it, repeats it, sends it twice in parallel, or hangs
+//! up. In every case the customer sends the same key until the order is known to be accepted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -142,7 +142,8 @@ impl Customers {
         }
     }
 
-    /// Sends two copies at once: at most one may create the order, and both must name the same order.
+    /// Sends two copies in parallel: at most one may create the order, and both must name the same
+    /// order.
     async fn send_twice(&self, request: &[u8], due: Instant) {
         let timed = async || (self.pool.exchange(request).await, due.elapsed());
         let (left, right) = tokio::join!(timed(), timed());

@@ -1,7 +1,6 @@
-//! A minimal HTTP/1.1 client for the load generator. It owns its sockets for two reasons: the
-//! generator shares its cores with the system that it measures, and it must be able to hang up after a
-//! request is sent.
-//! It reads only what the order service sends: a status line, headers, and a body of known length.
+//! A minimal HTTP/1.1 client for the load generator. It owns its sockets for two reasons. The generator
+//! shares its cores with the system that it measures. It must also be able to hang up after a request is
+//! sent. It reads only what the order service sends: a status line, headers, and a body of known length.
 
 mod response;
 

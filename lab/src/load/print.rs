@@ -73,7 +73,7 @@ fn write_counts(out: &mut String, report: &Report) -> std::fmt::Result {
     let counts = &report.counts;
     writeln!(
         out,
-        "\n  of {} orders sent: {} repeated, {} sent twice at once, {} with a hang-up ({} of them existed on the retry)",
+        "\n  of {} orders sent: {} repeated, {} sent twice in parallel, {} with a hang-up ({} of them existed on the retry)",
         counts.sent, counts.retried, counts.duplicated, counts.hung_up, counts.hung_up_existed
     )?;
     writeln!(

@@ -18,7 +18,7 @@ pub(super) enum Kind {
     Plain,
     /// Sent again after its response.
     Retried,
-    /// Sent twice at once.
+    /// Sent twice in parallel.
     Duplicated,
     /// Sent in full, then the client hangs up and sends it again later.
     HungUp,

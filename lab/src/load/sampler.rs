@@ -26,8 +26,8 @@ pub(super) struct Sample {
 
 impl Sample {
     /// Accepted and not yet shipped. The two counts are not read at the same instant, and an order may
-    /// ship before its customer has the response, so the difference may be negative; it
-    /// then counts as 0.
+    /// ship before its customer has the response, so the difference may be negative. A negative
+    /// difference counts as 0.
     pub(super) fn backlog(&self) -> u64 {
         self.accepted.saturating_sub(self.shipped)
     }

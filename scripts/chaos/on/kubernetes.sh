@@ -45,7 +45,7 @@ url_of() {
 
 # kill_instance SERVICE POD: returns when the pod is dead; its deployment creates a new one. This takes three
 # seconds: the kubelet waits 1 s for the preStop hook, then always 2 s between SIGTERM and SIGKILL. It does
-# not use --force, which removes the pod object at once but leaves its processes their full 30 s.
+# not use --force, which removes the pod object immediately but leaves its processes their full 30 s.
 kill_instance() {
     cluster delete "$2" --grace-period=1 --wait=true --timeout=60s --ignore-not-found >/dev/null &&
         say "killed $2"

@@ -69,7 +69,7 @@ impl Intake {
         (Self { queue: sender }, writers)
     }
 
-    /// Stores the order. If the queue is full, fails at once: waiting would make the queue longer.
+    /// Stores the order. If the queue is full, fails immediately: waiting would make the queue longer.
     pub async fn submit(&self, order: Arc<NewOrder>) -> Result<Placement, Unavailable> {
         let (reply, placement) = oneshot::channel();
         self.queue
@@ -157,7 +157,8 @@ impl Writer {
     }
 }
 
-/// Takes out a batch in which no id occurs twice: the statement cannot tell two such orders apart.
+/// Takes out a batch in which no id occurs twice: the statement cannot tell two orders with the same
+/// id apart.
 fn split_distinct(jobs: &mut Vec<Job>) -> Vec<Job> {
     let mut seen = HashSet::with_capacity(jobs.len());
     let (batch, rest) = std::mem::take(jobs)

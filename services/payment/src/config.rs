@@ -42,8 +42,8 @@ pub struct Config {
     /// each have this limit.
     #[arg(long, env = "PSP_IN_FLIGHT_MAX", default_value_t = 256)]
     pub psp_in_flight_max: usize,
-    /// How long a charger owns an attempt. After that another charger takes over, so it must be
-    /// longer than PSP_TIMEOUT_MS.
+    /// How long a charger owns an attempt. After that another charger takes over, so the lease must
+    /// be longer than PSP_TIMEOUT_MS.
     #[arg(long, env = "LEASE_MS", default_value_t = 30_000)]
     pub lease_ms: u64,
     /// How long the provider remembers an idempotency key.

@@ -110,8 +110,8 @@ impl DirectCharges {
                 self.due.notify_one();
             }
             Ok(OpenResult::ReferenceTaken(_) | OpenResult::Freed) => tx.commit().await?,
-            // Roll back before the response. A later rollback by the pool would let the client's
-            // next request with this key find the key locked.
+            // Roll back before the response. The pool would do it later, and the client's next request
+            // with this key could find the key locked.
             _ => {
                 let _ = tx.rollback().await;
             }

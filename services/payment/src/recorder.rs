@@ -45,7 +45,7 @@ impl Recorder {
     fn delay(&self, answered: &Answered) -> Duration {
         let tries = u32::try_from(answered.leased.tries).unwrap_or(1);
         match &answered.answer {
-            // The provider has no entry under the key: a charger may send it again at once.
+            // The provider has no entry under the key: a charger may send it again immediately.
             ProviderAnswer::Absent => Duration::ZERO,
             // The provider sent a Retry-After. The backoff spreads the calls after it.
             ProviderAnswer::Unknown {

@@ -1,8 +1,8 @@
 //! Batch writers record requests in the books: a few tasks, each with its own connection.
 //!
 //! A commit costs the same for one request as for many, and returning a connection to the pool costs
-//! a second round trip. So a writer keeps its connection and takes everything that waits: one request
-//! when the load is low, without added delay, and a batch when the load is high.
+//! a second round trip. So a writer keeps its connection and takes all waiting requests. When the
+//! load is low that is one request, without added delay. When the load is high it is a batch.
 
 use std::mem;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::store::requests::{self, NewRequest, Recorded, RecordedByKey};
 
 /// Number of writers: one prepares a batch while another waits for the disk.
 pub const WRITERS: usize = 3;
-/// Most requests in one statement.
+/// Maximum number of requests in one statement.
 pub const BATCH_MAX: usize = 64;
-/// Most requests in the queue; a caller beyond it gets a 503.
+/// Maximum number of requests in the queue; when it is full, a caller gets a 503.
 pub const QUEUE_MAX: usize = 4_096;
 
 /// The queue in front of the writers.

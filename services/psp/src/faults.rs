@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::domain::fault::{AppliedFault, Fault, Point};
 
-/// Most faults in the list. New faults replace spent ones.
+/// Maximum number of faults in the list. New faults replace spent ones.
 pub const FAULTS_MAX: usize = 1_000;
 
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Keys that a request is working on.
 //!
-//! In memory, because this provider is one process and a charge is one statement: when the process
-//! dies, the work ends with it and no mark is left behind.
+//! They are kept in memory, because this provider is one process and a charge is one statement.
+//! When the process dies, its work ends too, and no key stays marked.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

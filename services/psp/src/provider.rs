@@ -101,8 +101,8 @@ impl Provider {
         self.tasks.wait().await;
     }
 
-    /// Runs the work in a separate task. A caller that hangs up drops this future but not the
-    /// task: as at a real provider, a charge that began runs to its end, and its key is released.
+    /// Runs the work in a separate task. A caller that hangs up drops this future but not the task.
+    /// As at a real provider, a charge that has begun is completed, and its key is released.
     async fn run_detached<W>(
         &self,
         work: impl FnOnce(CancellationToken) -> W,

@@ -49,7 +49,7 @@ impl Application {
     }
 
     /// Serves until shutdown. Then open requests may finish, even those whose caller hung up.
-    /// Requests that take longer than the drain time are dropped, and nothing of them is stored.
+    /// Requests that take longer than the drain time are dropped, and nothing is stored for them.
     pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         tracing::info!(service = NAME, address = %self.address, "service started");
         let mut workers = Workers::new(shutdown);

@@ -5,5 +5,5 @@ pub mod charges;
 pub mod refunds;
 pub mod requests;
 
-/// Most rows that one lookup returns. More than one row is already a caller's mistake.
+/// Maximum number of rows that one lookup returns. More than one row is already a caller's mistake.
 pub const LOOKUP_ROWS_MAX: i64 = 100;

@@ -48,8 +48,8 @@ pub struct Config {
         default_value = "{customer_id}@customers.example"
     )]
     pub receipt_to: String,
-    /// How long a sender owns a mail. After that another sender takes over, so it must be longer than
-    /// SMTP_TIMEOUT_MS and SMTP_DATA_TIMEOUT_MS together.
+    /// How long a sender owns a mail. After that another sender takes over, so the lease must be
+    /// longer than SMTP_TIMEOUT_MS and SMTP_DATA_TIMEOUT_MS together.
     #[arg(long, env = "LEASE_MS", default_value_t = 660_000)]
     pub lease_ms: u64,
     /// How often the sender looks for due mails if nothing wakes it.
@@ -86,7 +86,7 @@ pub struct Smtp {
     /// Password of that user.
     #[arg(long, env = "SMTP_PASSWORD", hide_env_values = true)]
     pub smtp_password: Option<String>,
-    /// Most concurrent connections to the mail server.
+    /// Maximum number of concurrent connections to the mail server.
     #[arg(long, env = "SMTP_CONNECTIONS_MAX", default_value_t = 8)]
     pub smtp_connections_max: usize,
     /// Longest time from connecting until the server is ready for the content (its reply to DATA).

@@ -27,7 +27,8 @@ macro_rules! event_types {
     };
 }
 
-// Each type with its publisher and its consumers. Names are part of the contract and of every event id. Add new ones; never change or reuse one.
+// Each type with its publisher and its consumers. Names are part of the contract and of every event id: add new
+// ones, and never change or reuse one.
 event_types! {
     /// published by order, consumed by payment.
     OrderPlaced = "order.placed",

@@ -89,7 +89,7 @@ pub struct PaymentDeclined {
     pub decline_code: String,
 }
 
-/// The attempt is closed without money: it captured none and never will.
+/// The attempt is closed: it took no money and never will.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaymentVoided {
     pub v: u16,

@@ -22,8 +22,8 @@ use crate::source::Source;
 pub struct Consumer<H> {
     processor: Arc<Processor<H>>,
     source: Source,
-    /// Messages taken from Kafka and not committed yet. They survive a step that is dropped half-way:
-    /// Kafka does not deliver them again to this client.
+    /// Messages taken from Kafka and not committed yet. They are kept when a step is dropped midway,
+    /// because Kafka does not deliver them again to this client.
     batch: Batch,
 }
 

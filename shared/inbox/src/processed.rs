@@ -24,8 +24,8 @@ pub(crate) struct Recorded {
 /// effect. Messages of blocked orders are left out. One statement does both, so parking costs the
 /// other orders nothing.
 ///
-/// Ids are inserted in sorted order. Two consumers that briefly hold the same messages then wait for
-/// each other instead of deadlocking.
+/// Ids are inserted in sorted order. If two consumers briefly hold the same messages, one waits for
+/// the other, and they do not deadlock.
 pub(crate) async fn record(
     connection: &mut PgConnection,
     group: &str,

@@ -38,8 +38,8 @@ impl Source {
     /// Replaces a client that has lost all its brokers, and drops the messages it had taken.
     ///
     /// Brokers that return with their data deliver the messages again. If they return without it,
-    /// the old client remembers positions in a log that no longer exists. It may wait there
-    /// forever, and would commit offsets that now belong to other messages.
+    /// the old client remembers positions in a log that no longer exists. It may wait at such a
+    /// position forever, and would commit offsets that now belong to other messages.
     pub(crate) fn reconnect_if_lost(&mut self, batch: &mut Batch) -> anyhow::Result<()> {
         if !self.brokers_lost.swap(false, Ordering::AcqRel) {
             return Ok(());
@@ -198,7 +198,7 @@ fn client(settings: &Settings, lag: &Lag) -> anyhow::Result<StreamConsumer<Assig
     Ok(kafka)
 }
 
-/// Resumes the partitions when it is dropped, also if the wait itself is dropped half-way.
+/// Resumes the partitions when it is dropped, even if the wait itself is dropped midway.
 struct Paused<'a> {
     source: &'a Source,
     partitions: Option<TopicPartitionList>,

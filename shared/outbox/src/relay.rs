@@ -200,7 +200,7 @@ fn count_published(rows: &[Row], delivered: &[i64]) {
     }
 }
 
-/// Delivers the rows, and keeps the database session alive while the broker takes its time.
+/// Delivers the rows, and keeps the database session alive while the relay waits for the broker.
 async fn deliver_with_live_session(
     producer: &FutureProducer,
     settings: &Settings,

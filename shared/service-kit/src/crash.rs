@@ -2,7 +2,8 @@
 //!
 //! They exist only with the feature `crash-points`. `CRASH_POINTS=name[:hits][,…]` arms points at
 //! start, `POST /admin/crash-points` in a running process. On its n-th hit an armed point sends SIGKILL
-//! (no destructor and no flush runs), or SIGSTOP, to be resumed after another process took over.
+//! (no destructor and no flush runs), or SIGSTOP. The test resumes a stopped process after another
+//! process has taken over.
 
 use std::future::Future;
 use std::time::Duration;

@@ -26,7 +26,7 @@ pub struct Settings {
     /// URL of the database of this service.
     #[arg(long, env = "DATABASE_URL")]
     pub database_url: String,
-    /// Largest number of connections that this process opens.
+    /// Maximum number of connections that this process opens.
     #[arg(long, env = "DATABASE_CONNECTIONS_MAX", default_value_t = 16)]
     pub database_connections_max: u32,
     /// Longest wait for a free connection before a request fails with 503.

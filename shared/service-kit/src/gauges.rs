@@ -20,7 +20,7 @@ struct Gauge {
     read: Box<dyn Fn() -> Reading + Send + Sync>,
 }
 
-/// The worker that reads all gauges of a service, at once and then at intervals.
+/// The worker that reads all gauges of a service, immediately and then at intervals.
 #[derive(Default)]
 pub struct Gauges(Vec<Gauge>);
 
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(
             rounds.load(Ordering::Relaxed),
             1,
-            "the first round runs at once"
+            "the first round runs immediately"
         );
         tokio::time::sleep(2 * INTERVAL).await;
         assert_eq!(rounds.load(Ordering::Relaxed), 3);

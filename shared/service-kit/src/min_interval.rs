@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// Ticks at once if the last tick was at least `period` ago. Otherwise waits for the rest of the
-/// period. A worker that ticks before each batch starts at once when idle, and has larger batches
-/// when busy.
+/// Ticks immediately if the last tick was at least `period` ago. Otherwise waits for the rest of
+/// the period. A worker that ticks before each batch starts immediately when idle, and has larger
+/// batches when busy.
 pub fn min_interval(period: Duration) -> Interval {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -37,7 +37,7 @@ struct Sweep {
     step: Box<dyn Fn() -> Step + Send + Sync>,
 }
 
-/// The worker that runs all sweeps of a service, at once and then at intervals.
+/// The worker that runs all sweeps of a service, immediately and then at intervals.
 pub struct Reaper {
     interval: Duration,
     sweeps: Vec<Sweep>,
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(
             rounds.load(Ordering::Relaxed),
             1,
-            "the first round runs at once"
+            "the first round runs immediately"
         );
         tokio::time::sleep(Duration::from_secs(120)).await;
         assert_eq!(rounds.load(Ordering::Relaxed), 3);

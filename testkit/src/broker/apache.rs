@@ -15,8 +15,8 @@ use crate::{binaries, ports, readiness};
 /// Java starts slowly on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 const HEAP: &str = "-Xmx512m";
-/// For a broker that runs for minutes on a few shared cores: the optimising compiler and the
-/// concurrent garbage collector would cost the services more CPU time than they save.
+/// This broker runs for minutes on a few shared cores. The optimising compiler and the concurrent
+/// garbage collector would cost the services more CPU time than they save.
 const LOW_CPU_FLAGS: [&str; 2] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
 
 /// A supervised node.
@@ -105,7 +105,7 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs={}
 auto.create.topics.enable=false
-# A new group is served at once. In production the delay lets its members join first.
+# A new group is served immediately. In production the delay lets its members join first.
 group.initial.rebalance.delay.ms=0
 # Tests kill members, and the group must notice soon.
 group.min.session.timeout.ms=1000

@@ -167,7 +167,7 @@ impl Session<'_> {
         eprintln!("mail to {}: {subject}", mail.recipient());
         match action {
             Some(Action::LoseReply) => Ok(Next::Disconnect),
-            // Until the sink stops, whatever the client does.
+            // Until the sink stops, no matter what the client does.
             Some(Action::Hang) => future::pending().await,
             _ => Ok(Next::Reply("250 stored".to_owned())),
         }

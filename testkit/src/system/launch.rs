@@ -19,8 +19,8 @@ use endpoints::{PerService, Service};
 const DATABASE_CONNECTIONS_MAX: u32 = 16;
 /// The embedded broker holds a fetch without messages for this time.
 const EMBEDDED_FETCH_WAIT_MS: u32 = 10;
-/// The local mail sink replies at once, so the lease of a dead sender can be much shorter than with a
-/// remote mail server.
+/// The local mail sink replies immediately, so the lease of a dead sender can be much shorter than
+/// with a remote mail server.
 const RECEIPT_TIMES: [(&str, &str); 3] = [
     ("SMTP_TIMEOUT_MS", "2000"),
     ("SMTP_DATA_TIMEOUT_MS", "2000"),

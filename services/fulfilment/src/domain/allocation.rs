@@ -6,7 +6,7 @@ use events::Line;
 
 use crate::domain::{Decision, RejectionReason};
 
-/// Decides for each order in turn. Returns the decisions and the total to reserve of each SKU.
+/// Decides for each order in turn. Returns the decisions, and the total to reserve for each SKU.
 pub fn allocate(
     mut available: BTreeMap<String, i64>,
     orders: &[&[Line]],

@@ -6,11 +6,11 @@ use crate::domain::Status;
 pub enum Cancellation {
     /// An attempt is open or money was taken: record the request and let fulfilment decide.
     AskFulfilment,
-    /// No attempt is open and no money was taken: the order is cancelled at once.
+    /// No attempt is open and no money was taken: the order is cancelled immediately.
     Immediate,
     /// Requested before: nothing to record.
     AlreadyRequested,
-    /// Never requested, but the order does not ship anyway: nothing to record.
+    /// Not requested before, but the order will not ship anyway: nothing to record.
     NothingToCancel,
     /// The order was shipped.
     TooLate,

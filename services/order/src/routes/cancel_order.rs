@@ -95,8 +95,8 @@ async fn record(
             Ok(())
         }
         other => {
-            // Roll back before the response, and not when the connection returns to the pool: other
-            // requests wait for the lock.
+            // Roll back now. The pool would do it later, when the connection returns to it, and
+            // other requests wait for the lock.
             let _ = tx.rollback().await;
             other.map(|_| ())
         }

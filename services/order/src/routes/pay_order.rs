@@ -150,8 +150,8 @@ async fn try_pay(services: &Services, payment: &CheckedRequest) -> Result<Option
             tx.commit().await?;
             Ok(None)
         }
-        // Roll back before the response, and not when the connection returns to the pool: the
-        // client's next request with this key would find it locked.
+        // Roll back before the response. The pool would do it later, and the client's next request
+        // with this key could find the key locked.
         Ok(Claimed::Known(response)) => {
             let _ = tx.rollback().await;
             Ok(Some(http::replay(response)))

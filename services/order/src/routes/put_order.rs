@@ -85,7 +85,7 @@ async fn respond_known(services: &Services, order: &NewOrder) -> Result<Response
         Some(reference) => orders::find_by_reference(&mut connection, principal, reference).await?,
         None => None,
     };
-    // If neither was found, another principal has the id. The response reveals nothing about that
+    // If neither was found, another principal owns the id. The response reveals nothing about that
     // order.
     Err(Error::Conflict {
         order_id: by_reference.map(|first| first.id),

@@ -127,7 +127,7 @@ pub struct Change {
     pub steps: i32,
 }
 
-/// Applies the changes whose version still matches; returns how many did.
+/// Applies the changes whose version still matches; returns their number.
 pub async fn apply(connection: &mut PgConnection, changes: &[Change]) -> sqlx::Result<u64> {
     let ids: Vec<Uuid> = changes.iter().map(|change| change.id).collect();
     let versions: Vec<i32> = changes.iter().map(|change| change.version).collect();

@@ -230,7 +230,7 @@ async fn key_of_another_method_or_order_is_rejected() {
     }
     assert_eq!(requested(&harness, id).await, 1);
     assert_eq!(requested(&harness, other).await, 0);
-    // The same key on another route is another key.
+    // On another route the same text is a different key.
     let placed = harness.post("k-1", &crate::harness::order()).await;
     assert!(!placed.expect(201).is_replay());
 }

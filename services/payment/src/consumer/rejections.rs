@@ -1,4 +1,5 @@
-//! Fulfilment's rejections: their payment attempts must end without money.
+//! Fulfilment's rejections: the payment attempt of a rejected order is voided, or its charge is
+//! refunded.
 
 use std::collections::HashMap;
 

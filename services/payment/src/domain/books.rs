@@ -131,7 +131,7 @@ pub fn refund_differences(charge: &Charge, ours: Option<&OurRefund>) -> Vec<Diff
     }
     let given_back: i64 = charge.refunds.iter().map(|refund| refund.amount).sum();
     if given_back > charge.amount {
-        let detail = format!("{given_back} given back of {}", charge.amount);
+        let detail = format!("{given_back} refunded of {}", charge.amount);
         found.push(charge.differs("refunded_twice", detail, "flagged"));
     }
     let theirs = |key: &str| charge.refunds.iter().any(|it| it.idempotency_key == key);

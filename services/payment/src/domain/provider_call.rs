@@ -11,9 +11,9 @@ pub enum ProviderCall {
     /// Make the key unusable, and ask whether it was used. After that, a charger that was paused
     /// before its call can no longer take money.
     CancelKey,
-    /// Give the money back.
+    /// Refund the charge.
     Refund { charge_id: String, key: String },
-    /// Ask whether the money was given back. Used like `LookUpCharge`.
+    /// Ask whether the charge was refunded. Used like `LookUpCharge`.
     LookUpRefund { key: String },
 }
 

@@ -4,7 +4,7 @@ use crate::domain::AttemptStatus;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consequence {
-    /// No charger ever leased the attempt: void it at once.
+    /// No charger ever leased the attempt: void it immediately.
     Void,
     /// A charger has leased the attempt and may still be paused before its call. First cancel the key at
     /// the provider. Its answer decides between void and refund.

@@ -127,7 +127,8 @@ fn attempt_settlement(answered: &Answered, status: AttemptStatus) -> AttemptSett
     }
 }
 
-/// An answer that its call cannot have is a bug of ours. The lease expires, and the call is repeated.
+/// An answer that does not fit its call is a bug in this service. The lease expires, and the call is
+/// repeated.
 fn log_misfit(answered: &Answered) {
     let (key, answer) = (answered.leased.key(), answered.answer.name());
     tracing::error!(key, answer, "answer does not fit its call, discarded");

@@ -132,7 +132,8 @@ pub struct RejectionMark<'a> {
     pub void: bool,
 }
 
-/// Marks attempts as rejected. A leased attempt is due again when its lease ends, any other at once.
+/// Marks attempts as rejected. A leased attempt is due again when its lease ends, any other is due
+/// now.
 pub async fn mark_rejected(
     connection: &mut PgConnection,
     marks: &[RejectionMark<'_>],

@@ -19,8 +19,8 @@ pub struct NewPayment<'a> {
     pub traceparent: Option<&'a str>,
 }
 
-/// Stores the attempt, due at once. Its number is 0: attempts of orders start with 1, so an order with
-/// the same id cannot conflict. Returns `false` if the reference is taken. A concurrent request with the
+/// Stores the attempt, due now. Its number is 0: attempts of orders start with 1, so an order with the
+/// same id cannot conflict. Returns `false` if the reference is taken. A concurrent request with the
 /// same reference waits here until the first one has committed.
 pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::Result<bool> {
     let inserted = sqlx::query!(

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::harness::{Harness, LONG};
 
-/// A request that does not wait gets 202 at once.
+/// A request that does not wait gets 202 immediately.
 const NO_WAIT: Duration = Duration::ZERO;
 
 /// One step of the chargers and one of the recorder. Returns the number of settled payments.

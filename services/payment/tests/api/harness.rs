@@ -64,7 +64,7 @@ impl Harness {
         }
     }
 
-    /// Stores an attempt to pay an order, due at once.
+    /// Stores an attempt to pay an order, due now.
     pub(crate) async fn open(&self, order_id: Uuid, attempt: i32) {
         self.try_open(order_id, attempt).await.unwrap();
     }

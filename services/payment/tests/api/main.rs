@@ -3,7 +3,7 @@
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, also in a helper function"
+    reason = "a test fails by panicking, even in a helper function"
 )]
 
 mod api_client;

@@ -1,4 +1,4 @@
-//! Fulfilment rejects an order: its attempt must end without money, from every state.
+//! Fulfilment rejects an order: in every state, its attempt is voided or its charge is refunded.
 
 use payment::consumer::rejections::{self, Rejection};
 use serde_json::json;

@@ -14,7 +14,7 @@ use crate::provider::{
 /// Longest backoff of the recorder in these tests.
 const BACKOFF_MAX_S: f64 = 20.0;
 
-/// The first try meets the mounted fault and leaves the outcome unknown. The second try makes the same
+/// The first try hits the mounted fault and leaves the outcome unknown. The second try makes the same
 /// call and settles the payment. Returns the order, and its payment between the two tries.
 async fn try_twice(harness: &Harness) -> (Uuid, Payment) {
     mount_captures(&harness.psp).await;

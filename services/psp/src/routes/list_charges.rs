@@ -32,7 +32,8 @@ pub(super) async fn handle(
     let mut connection = provider.pool.acquire().await?;
     let data = match (filter.key, filter.reference) {
         (Some(key), None) => {
-            // Checked before the books are read: they then contain a charge that ends in between.
+            // Checked before the books are read. If the charge ends in between, the books contain
+            // it.
             let in_flight = provider.is_in_flight(&key);
             let found = charges::by_key(&mut connection, &key).await?;
             if found.is_empty() && in_flight {

@@ -1,8 +1,8 @@
 //! `GET /v1/ledger?after=&limit=`: all charges, oldest first, page by page, each with its refunds.
 //!
-//! Ids are assigned just before the commit. So at the end of the ledger a row may still appear before
-//! one that is already listed. A client that reads the newest rows must start one statement time-out
-//! earlier.
+//! Ids are assigned just before the commit. So near the end of the ledger a new row may appear before
+//! one that is already listed. A client that continues from the newest row must go back by one
+//! statement time-out, or it may miss such a row.
 
 use std::collections::HashMap;
 use std::sync::Arc;

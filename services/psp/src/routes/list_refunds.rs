@@ -34,7 +34,8 @@ pub(super) async fn handle(
     let mut connection = provider.pool.acquire().await?;
     let data = match (filter.key, filter.reference, filter.charge_id) {
         (Some(key), None, None) => {
-            // Checked before the books are read: they then contain a refund that ends in between.
+            // Checked before the books are read. If the refund ends in between, the books contain
+            // it.
             let in_flight = provider.is_in_flight(&key);
             let found = refunds::by_key(&mut connection, &key).await?;
             if found.is_empty() && in_flight {

@@ -51,7 +51,7 @@ pub enum Recorded {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredResponse {
-    /// A cancelled key has one response for every charge, whatever its fingerprint.
+    /// A cancelled key has one response for every charge, regardless of its fingerprint.
     pub is_key_cancelled: bool,
     pub fingerprint: Vec<u8>,
     pub response: ApiResponse,

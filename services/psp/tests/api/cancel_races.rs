@@ -1,4 +1,4 @@
-//! A key is charged or cancelled, never both, whichever request comes first.
+//! A key is charged or cancelled, never both, no matter which request comes first.
 
 use futures_util::future::join_all;
 use serde_json::Value;
@@ -30,7 +30,7 @@ async fn race(charging: &Server, cancelling: &Server) {
         let (key, body) = (format!("k-{n}"), order(&format!("o-{n}")));
         let charge = settled(async || charging.charge(&key, &body).await);
         let cancel = settled(async || cancelling.cancel(&key).await);
-        // Charge and cancellation take turns at being sent first.
+        // Alternates which of the two is sent first.
         let (charge, cancel) = if n.is_multiple_of(2) {
             tokio::join!(charge, cancel)
         } else {

@@ -5,7 +5,7 @@ use lettre::address::AddressError;
 
 /// Stands for the customer id in the template.
 const PLACEHOLDER: &str = "{customer_id}";
-/// The local part for a customer id that cannot be one.
+/// The local part to use if the customer id is not a valid one.
 const LOCAL_PART_DEFAULT: &str = "customer";
 /// Longest local part of an address (RFC 5321).
 const LOCAL_PART_LEN_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! One receipt per captured payment, however often the payment is published.
+//! One receipt per captured payment, no matter how often the payment is published.
 
 use uuid::Uuid;
 

@@ -78,7 +78,7 @@ impl Harness {
         }
     }
 
-    /// Logs a receipt as the consumer does, due at once. The order id serves as the event id.
+    /// Logs a receipt as the consumer does, due now. The order id serves as the event id.
     pub(crate) async fn log(&self, order_id: Uuid) {
         self.log_for(order_id, "cust-88@customers.example").await;
     }

@@ -10,7 +10,7 @@ use crate::stepper::Stepper;
 /// Longest backoff of the recorder in these tests.
 const BACKOFF_MAX_S: f64 = 20.0;
 
-/// The first try meets the fault and delivers nothing; the second is accepted.
+/// The first try hits the fault and delivers nothing; the second is accepted.
 async fn not_sent_at_first(action: Action) -> Row {
     let harness = Harness::create().await;
     harness.misbehave(action, 1);

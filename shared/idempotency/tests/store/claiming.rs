@@ -1,4 +1,4 @@
-//! From a free key to a stored response, with one request and with several at once.
+//! From a free key to a stored response, with one request and with several in parallel.
 
 use idempotency::Scope;
 use idempotency::store::{Claim, claim, complete, find};

@@ -14,7 +14,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use testkit::postgres::database;
 
 const WINDOW_SECONDS: u64 = 60;
-/// No statement here may wait for another transaction. One that does fails, and does not hang.
+/// No statement here may wait for another transaction. One that waits fails instead of hanging.
 const LOCK_TIMEOUT_MS: &str = "2000";
 
 /// A new database with the shared tables.

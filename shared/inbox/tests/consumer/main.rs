@@ -4,7 +4,7 @@
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, also in the functions it calls"
+    reason = "a test fails by panicking, even in the functions it calls"
 )]
 
 mod ageing;

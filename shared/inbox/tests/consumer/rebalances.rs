@@ -40,7 +40,7 @@ async fn failing_consumer_lets_another_join_and_work() {
     fill(&harness, 5).await;
     let stuck = Effects::failing(ALWAYS);
     let mut settings = harness.settings();
-    // One message fills the batch; the consumer must keep polling all the same.
+    // One message fills the batch; the consumer must still keep polling.
     settings.batch_messages_max = 1;
     let (_first_shutdown, _first) = harness.run(settings, stuck.clone());
     eventually("the first is stuck", async || stuck.calls() > 2).await;

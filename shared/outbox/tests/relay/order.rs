@@ -1,4 +1,4 @@
-//! Events of one order arrive in order, also after a failure.
+//! Events of one order arrive in order, even after a failure.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
