@@ -126,11 +126,7 @@ impl Broker {
     }
 
     /// Deletes all data of a private Apache Kafka, restarts it, and recreates the empty topic.
-    pub(crate) async fn lose_data(
-        &self,
-        supervisor: &Supervisor,
-        topic: &Topic,
-    ) -> anyhow::Result<()> {
+    pub async fn lose_data(&self, supervisor: &Supervisor, topic: &Topic) -> anyhow::Result<()> {
         let apache = self.apache.as_ref();
         let apache =
             apache.context("only an Apache Kafka that this kit started can lose its data")?;

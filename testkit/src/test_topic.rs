@@ -58,6 +58,16 @@ impl TestTopic {
         topic
     }
 
+    /// A topic that exists already, on any broker.
+    pub fn existing(brokers: &str, name: &str, partitions: i32) -> Self {
+        Self {
+            producer: config(brokers).create().unwrap(),
+            name: name.to_owned(),
+            brokers: brokers.to_owned(),
+            partitions,
+        }
+    }
+
     async fn try_create(&self) -> Result<String, RDKafkaErrorCode> {
         let new = NewTopic::new(&self.name, self.partitions, TopicReplication::Fixed(1));
         let mut created = self

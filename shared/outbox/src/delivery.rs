@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::SystemTime;
 
 use chrono::Utc;
-use rdkafka::producer::{DeliveryFuture, FutureProducer};
+use rdkafka::producer::DeliveryFuture;
 use telemetry::{Kind, Span, metric};
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ use crate::store::Row;
 /// published. A delivered row is left out if an earlier event of its order failed: it is sent again
 /// after that event.
 pub(crate) async fn deliver(
-    producer: &FutureProducer,
+    producer: &kafka::Producer,
     settings: &Settings,
     rows: &[Row],
 ) -> Vec<i64> {
@@ -46,7 +46,7 @@ pub(crate) async fn deliver(
 /// Passes the rows to the producer. After a row that it rejects, later events of the same order are
 /// not sent at all: they would overtake it.
 fn send<'a>(
-    producer: &FutureProducer,
+    producer: &kafka::Producer,
     settings: &Settings,
     rows: &'a [Row],
     blocked: &mut HashSet<Uuid>,

@@ -2,17 +2,63 @@
 
 use chrono::SecondsFormat;
 use events::header;
-use rdkafka::ClientConfig;
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord};
+use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer as _};
+use rdkafka::{ClientConfig, ClientContext};
 use telemetry::Span;
+use tokio_util::sync::CancellationToken;
 
 use crate::settings::Settings;
 use crate::store::Row;
 
-pub(crate) fn producer(settings: &Settings) -> Result<FutureProducer, KafkaError> {
-    ClientConfig::new()
+/// A producer, and whether it may still send.
+pub(crate) struct Producer {
+    client: FutureProducer<Connections>,
+    brokers_lost: CancellationToken,
+}
+
+/// Notices that the client has lost the connection to all its brokers.
+struct Connections {
+    lost: CancellationToken,
+}
+
+impl ClientContext for Connections {
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(%error, reason, "producer reports an error");
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
+            self.lost.cancel();
+        }
+    }
+}
+
+impl Producer {
+    /// Why this producer must not send any more, if there is a reason.
+    ///
+    /// After a fatal error it rejects all further work. After it lost all brokers, they may come back
+    /// without their data. They then have also forgotten which producer ids they gave out, and may
+    /// give this producer's id to another one. They would take the messages of one for repeats of the
+    /// other's: acknowledge them, and not store them.
+    pub(crate) fn defect(&self) -> Option<String> {
+        if let Some((code, reason)) = self.client.client().fatal_error() {
+            return Some(format!("{code}: {reason}"));
+        }
+        let lost = self.brokers_lost.is_cancelled();
+        lost.then(|| "all brokers were unreachable".to_owned())
+    }
+
+    /// Waits until the producer has lost all its brokers.
+    pub(crate) async fn brokers_lost(&self) {
+        self.brokers_lost.cancelled().await;
+    }
+}
+
+pub(crate) fn producer(settings: &Settings) -> Result<Producer, KafkaError> {
+    let brokers_lost = CancellationToken::new();
+    let connections = Connections {
+        lost: brokers_lost.clone(),
+    };
+    let client = ClientConfig::new()
         .set("bootstrap.servers", &settings.brokers)
         // Keeps the order, and the broker drops duplicates from retries. Off by default.
         .set("enable.idempotence", "true")
@@ -25,12 +71,16 @@ pub(crate) fn producer(settings: &Settings) -> Result<FutureProducer, KafkaError
         // Batches come from the table; waiting for more messages would only add latency.
         .set("linger.ms", "0")
         .set("compression.type", "none")
-        .create()
+        .create_with_context(connections)?;
+    Ok(Producer {
+        client,
+        brokers_lost,
+    })
 }
 
 /// Passes the row to the producer. The future resolves with the delivery report.
 pub(crate) fn send(
-    producer: &FutureProducer,
+    producer: &Producer,
     topic: &str,
     row: &Row,
     span: &Span,
@@ -59,7 +109,10 @@ pub(crate) fn send(
         .key(&key)
         .payload(&row.payload)
         .headers(headers);
-    producer.send_result(record).map_err(|(error, _)| error)
+    producer
+        .client
+        .send_result(record)
+        .map_err(|(error, _)| error)
 }
 
 fn text<'a>(name: &'a str, value: &'a str) -> Header<'a, &'a str> {

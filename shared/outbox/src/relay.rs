@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rdkafka::producer::{FutureProducer, Producer as _};
 use service_kit::min_interval;
 use sqlx::postgres::PgConnectOptions;
 use telemetry::metric;
@@ -23,7 +22,7 @@ pub struct Relay {
     settings: Settings,
     database: PgConnectOptions,
     wake: Wake,
-    producer: FutureProducer,
+    producer: kafka::Producer,
     session: Option<Session>,
 }
 
@@ -165,11 +164,11 @@ impl Relay {
         })
     }
 
-    /// An idempotent producer rejects all further work after a fatal error, such as a broker that
-    /// lost its data. A new producer starts a new sequence.
+    /// Replaces a producer that must not send any more. A new one gets a new id and starts a new
+    /// sequence.
     fn replace_failed_producer(&mut self) -> anyhow::Result<()> {
-        if let Some((code, reason)) = self.producer.client().fatal_error() {
-            tracing::warn!(?code, reason, "producer failed, replacing it");
+        if let Some(reason) = self.producer.defect() {
+            tracing::info!(reason, "replacing the producer");
             self.producer = kafka::producer(&self.settings)?;
         }
         Ok(())
@@ -202,7 +201,7 @@ fn count_published(rows: &[Row], delivered: &[i64]) {
 
 /// Delivers the rows, and keeps the database session alive while the relay waits for the broker.
 async fn deliver_with_live_session(
-    producer: &FutureProducer,
+    producer: &kafka::Producer,
     settings: &Settings,
     session: &mut Session,
     rows: &[Row],
@@ -212,6 +211,8 @@ async fn deliver_with_live_session(
     loop {
         tokio::select! {
             delivered = &mut delivery => return Ok(delivered),
+            // The producer would send the rest of the batch to brokers that may have lost their data.
+            () = producer.brokers_lost() => return Ok(Vec::new()),
             () = tokio::time::sleep(settings.session_idle_max / 3) => session.keep_alive().await?,
         }
     }

@@ -14,6 +14,7 @@ mod late_commits;
 mod message_format;
 mod order;
 mod outages;
+mod producer_ids;
 mod replicas;
 mod republishing;
 mod retention;

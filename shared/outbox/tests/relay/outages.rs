@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use outbox::{SHARDS, Settings, StepOutcome};
+use tokio::net::TcpListener;
 use uuid::Uuid;
 
 use crate::harness::{Harness, event, eventually};
@@ -15,6 +16,15 @@ fn without_broker(harness: &Harness) -> Settings {
     settings.brokers = NO_BROKER.to_owned();
     settings.delivery_max = Duration::from_millis(1_500);
     settings
+}
+
+/// A broker that accepts connections and never responds.
+async fn silent_broker(harness: &Harness) -> (TcpListener, Settings) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = harness.settings();
+    settings.brokers = listener.local_addr().unwrap().to_string();
+    settings.delivery_max = Duration::from_secs(300);
+    (listener, settings)
 }
 
 #[tokio::test]
@@ -55,8 +65,7 @@ async fn snapshot(harness: &Harness) -> Vec<String> {
 async fn relay_waiting_for_the_broker_keeps_its_shards() {
     let harness = Harness::create().await;
     harness.write(&[event(Uuid::new_v4(), 1)]).await;
-    let mut settings = without_broker(&harness);
-    settings.delivery_max = Duration::from_secs(300);
+    let (broker, mut settings) = silent_broker(&harness).await;
     settings.session_idle_max = Duration::from_millis(600);
     let (_shutdown, task) = harness.run(settings);
     let all = [i64::from(SHARDS)];
@@ -70,14 +79,14 @@ async fn relay_waiting_for_the_broker_keeps_its_shards() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     task.abort();
+    drop(broker);
 }
 
 #[tokio::test]
 async fn relay_waiting_for_the_broker_stops_on_shutdown() {
     let harness = Harness::create().await;
     harness.write(&[event(Uuid::new_v4(), 1)]).await;
-    let mut settings = without_broker(&harness);
-    settings.delivery_max = Duration::from_secs(300);
+    let (_broker, settings) = silent_broker(&harness).await;
     let (shutdown, task) = harness.run(settings);
     eventually("the relay has shards", async || {
         !harness.shares().await.is_empty()
