@@ -7,7 +7,7 @@ use crate::{Points, Window, windows};
 /// Header and rows, ending with a line break.
 pub fn table() -> String {
     let mut text = String::from(
-        "| # | who dies, and when | what is durable | what repairs it | crash point | code | SQL | test |\n\
+        "| # | what dies, and when | what is durable | what repairs it | crash point | code | SQL | test |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
     for window in windows() {

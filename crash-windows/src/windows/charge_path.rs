@@ -113,7 +113,7 @@ pub(super) const WINDOWS: &[Window] = &[
         number: 10,
         dies: "payment, after the provider charged, before the result is recorded",
         durable: "attempt, lease; the charge",
-        repaired_by: "the lease expires: the same key is sent, the provider replays, recorded once",
+        repaired_by: "the lease expires: the same key is sent, the provider replays, and the result is recorded once",
         points: Points::At(&[("payment", "charge.answered")]),
         code: &["services/payment/src/charger.rs#charge.answered"],
         sql: &["services/payment/src/store/payments.rs#settle"],
