@@ -17,7 +17,7 @@ case ${1:-} in
 *) fail "usage: scripts/compose-test.sh [--all]" ;;
 esac
 docker compose version >/dev/null 2>&1 || fail "docker compose is missing; install Docker with Compose v2"
-docker info >/dev/null 2>&1 || fail "no Docker engine responds; start it"
+docker info >/dev/null 2>&1 || fail "the Docker engine does not respond; start it"
 command -v curl >/dev/null || fail "curl is missing; install it"
 
 # Separate from a system that the user runs: other names, images and ports, and no .env file.
@@ -35,7 +35,7 @@ stop() {
     exit "$code"
 }
 trap stop EXIT
-trap 'echo "== FAILED in line $LINENO" >&2' ERR
+trap 'echo "== FAILED at line $LINENO" >&2' ERR
 
 step() { echo "== $* (after $SECONDS s)"; }
 # quietly COMMAND…: prints the command's output only if it fails.

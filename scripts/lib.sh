@@ -9,8 +9,8 @@ FEATURES=order/crash-points,payment/crash-points,fulfilment/crash-points,receipt
 # shellcheck disable=SC2034  # used by the scripts that source this file
 TARGET=${CARGO_TARGET_DIR:-target}
 
-# Tests mostly wait for leases, sessions and restarts, so more of them than cores run in parallel. Each
-# end-to-end test starts a system: more than this would exhaust Postgres.
+# Tests mostly wait for leases, sessions and restarts, so we run more tests in parallel than there are
+# cores. Each end-to-end test starts a system: more than this would exhaust Postgres.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-6}
 
 # Where rustup puts cargo, for shells that have not read its profile.
@@ -56,7 +56,7 @@ as_root() {
 
 install_missing() {
     [[ ${#missing[@]} -eq 0 ]] && return
-    command -v apt-get >/dev/null || fail "packages are missing; install what Debian calls: ${missing[*]}"
+    command -v apt-get >/dev/null || fail "install the equivalents of these Debian packages: ${missing[*]}"
     echo "Installing ${missing[*]} …"
     as_root apt-get update -qq
     as_root env DEBIAN_FRONTEND=noninteractive \

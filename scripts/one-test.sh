@@ -27,7 +27,7 @@ need_cargo
 cargo build --workspace --bins --test "$binary" --features "$FEATURES"
 if [[ ${1:-} == --up ]]; then
     trap 'rm -f "$ADDRESSES"' EXIT
-    # Only the lab handles Ctrl-C. Its end also ends the pipe.
+    # Only the lab handles Ctrl-C. When it exits, the pipe ends too.
     trap '' INT
     "$TARGET/debug/lab" infra --kafka apache | tee -i "$ADDRESSES"
     exit

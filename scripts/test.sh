@@ -35,7 +35,7 @@ settings() {
     diff <(grep -oh '\${[A-Z0-9_]*:\?-[^}]*}' docker-compose*.yml deploy/observe.compose.yml |
         sed -E 's/^\$\{([A-Z0-9_]+):?-(.*)\}$/\1=\2/' | sort -u) \
         <(grep -E '^[A-Z0-9_]+=' .env.example | sort -u) ||
-        fail "the compose files (<) and .env.example (>) differ"
+        fail "the compose files (<) and .env.example (>) differ; change .env.example to match"
 }
 
 # Clippy compiles the checked queries against real databases, so one pass checks both.
@@ -52,7 +52,7 @@ run_tests() {
         cargo test --workspace --features "$FEATURES" "$@"
 }
 
-# A build from nothing gains nothing from incremental compilation.
+# Incremental compilation does not make a clean build faster.
 [[ -d $TARGET ]] || export CARGO_INCREMENTAL=0
 
 step "install" install

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the other scripts one after the other, in random order. It runs at least one script and starts none after
-# the given time. With --seed, the printed seed repeats the order. It stops at the first script that fails.
+# Runs the other scripts one after the other, in a random sequence. It runs at least one script and starts none
+# after the given time. It prints its seed; --seed repeats the sequence. It stops at the first script that fails.
 options=" [--seconds N] [--seed N]"
 # shellcheck source=scripts/chaos/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -28,7 +28,7 @@ runs=0
 while [[ $runs -eq 0 || $SECONDS -lt $seconds ]]; do
     experiment=${experiments[RANDOM % ${#experiments[@]}]}
     echo "== $experiment, after $SECONDS s"
-    "./$experiment" --on "$CHAOS_ON" || fail "$experiment failed; --seed $seed repeats the order"
+    "./$experiment" --on "$CHAOS_ON" || fail "$experiment failed; run with --seed $seed to repeat the sequence"
     runs=$((runs + 1))
 done
 say "$runs scripts passed"

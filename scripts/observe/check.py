@@ -110,7 +110,7 @@ def wait_for_figures(prometheus, customers):
 
 
 def of_dashboards():
-    """Yields where each query is, its text, and whether it must return a number: panels, annotations, variables."""
+    """Yields place and text of each query (panels, annotations, variables), and whether it must return a number."""
     for path in sorted((DEPLOY / "grafana/dashboards").glob("*.json")):
         board = json.loads(path.read_text())
         for panel in board["panels"]:
@@ -155,7 +155,7 @@ def unhealthy(groups):
 
 
 def missing_names(prometheus):
-    """Metrics that the code names and no service exports. There is none if the customers cause every metric."""
+    """Metrics that the code names and no service exports. Empty if the customers' requests cause every metric."""
     code = (ROOT / "shared/telemetry/src/metric.rs").read_text()
     seen = set(ask(prometheus, "label/__name__/values"))
     for name in re.findall(r'pub const \w+: &str = "(\w+)";', code):
