@@ -70,7 +70,7 @@ pub async fn always(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     }
     for order in shipped.keys() {
         if ledger.is_refunded(order) {
-            found.add("I5 nothing ships that was refunded", order);
+            found.add("I5 no refunded order ships", order);
         }
         if !ledger.is_charged(order) {
             found.add("I5 no shipment without a capture", order);
@@ -91,9 +91,9 @@ pub async fn settled(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     let receipts = receipts::differences(&databases.payment, &databases.receipt).await?;
     found.add_all("E1 one receipt per captured order", receipts);
     check_totals(databases, &mut found).await?;
-    // Open work is counted last. A row that is written while the checks run is either missing in the
-    // comparison before, or open here. Counted first, a receipt that is written a moment later would be
-    // in neither place, and the system would look settled before its mail is sent.
+    // Open work is counted last. A receipt that is written while the checks run is then reported as
+    // missing above, or as open here. If open work were counted first, both checks could miss it, and
+    // the system would look settled before the mail is sent.
     check_open_work(databases, &mut found).await?;
     Ok(found.0)
 }

@@ -18,7 +18,10 @@ pub async fn eventually_some<T>(what: &str, mut read: impl AsyncFnMut() -> Optio
         if let Some(value) = read().await {
             return value;
         }
-        assert!(Instant::now() < deadline, "not true in time: {what}");
+        assert!(
+            Instant::now() < deadline,
+            "condition not met in time: {what}"
+        );
         tokio::time::sleep(POLL).await;
     }
 }

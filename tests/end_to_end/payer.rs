@@ -95,6 +95,6 @@ pub(crate) async fn expect_charged_once(
     let all: i64 = sqlx::query_scalar("select count(*) from charges")
         .fetch_one(&harness.databases.psp)
         .await?;
-    ensure!(all == payments.len() as i64, "{all} charges in all");
+    ensure!(all == payments.len() as i64, "{all} charges in total");
     Ok(())
 }

@@ -116,7 +116,8 @@ pub fn order_exists(order_id: Option<Uuid>) -> Problem {
     let problem = Problem::new(
         StatusCode::CONFLICT,
         "order_exists",
-        "This id or reference belongs to an order with other content. Nothing was created.",
+        "This id or reference belongs to an order with other content. Nothing was created. \
+         Use a new one for another order.",
     );
     match order_id {
         Some(id) => about(problem, id),

@@ -101,7 +101,7 @@ fn declined(payment_id: Uuid, code: &str, correlation_id: &str) -> StoredRespons
     let problem = Problem::new(
         StatusCode::PAYMENT_REQUIRED,
         "payment_declined",
-        "The provider declined. No money was taken, and none will be.",
+        "The provider declined the payment. No money was taken, and none will be.",
     );
     let problem = about(problem, payment_id)
         .with("decline_code", code)

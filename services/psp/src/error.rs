@@ -19,7 +19,7 @@ pub enum Error {
     Fault(#[from] fault::Invalid),
     #[error("{0}")]
     Malformed(String),
-    #[error("name exactly one of {0}")]
+    #[error("send exactly one of the parameters {0}")]
     Query(&'static str),
     #[error("no such object")]
     NotFound,

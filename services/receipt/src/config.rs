@@ -153,7 +153,7 @@ impl Config {
     pub fn recipients(&self) -> anyhow::Result<Recipients> {
         Recipients::new(&self.receipt_to).with_context(|| {
             format!(
-                "RECEIPT_TO ({}) does not give a valid address",
+                "RECEIPT_TO ({}) does not produce a valid address",
                 self.receipt_to
             )
         })

@@ -58,7 +58,7 @@ impl Work for Sender {
                 .await
                 .context("giving up on mails")?;
             for order_id in given_up {
-                tracing::error!(%order_id, "delivery of a receipt is unknown and no try is left");
+                tracing::error!(%order_id, "receipt delivery unknown, no tries left");
             }
         }
         Ok(leased)

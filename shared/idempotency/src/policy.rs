@@ -41,7 +41,7 @@ impl Policy {
             same_key_other_request: 422,
             key_in_flight: 409,
             key_missing_or_malformed: 400,
-            stored_statuses: "2xx, and 4xx that are a result of the work; never 5xx, never validation",
+            stored_statuses: "2xx, and 4xx that are a result of the work; never 5xx or validation errors",
             routes,
         }
     }

@@ -74,7 +74,7 @@ pub enum InvalidDraft {
     Text { field: &'static str },
     #[error(transparent)]
     PaymentMethod(#[from] InvalidPaymentMethod),
-    #[error("an order has 1 to {ITEMS_MAX} items")]
+    #[error("an order must have 1 to {ITEMS_MAX} items")]
     ItemCount,
     #[error("items[{line}].quantity must be between 1 and {QUANTITY_MAX}")]
     Quantity { line: usize },

@@ -74,15 +74,18 @@ impl From<&Error> for Problem {
             Error::Invalid(reason) => unprocessable("invalid_order", sentence(reason)),
             Error::Payment(reason) => unprocessable("invalid_payment", sentence(reason)),
             Error::Query(reason) => bad("malformed_query", sentence(reason)),
-            Error::OrderId => bad("malformed_order_id", "An order id is a UUID.".to_owned()),
+            Error::OrderId => bad(
+                "malformed_order_id",
+                "The order id is not a UUID. Send a UUID.".to_owned(),
+            ),
             Error::IfMatch => bad(
                 "malformed_if_match",
-                "If-Match is a list of quoted entity tags, or *.".to_owned(),
+                "If-Match is malformed. Send a list of quoted entity tags, or *.".to_owned(),
             ),
             Error::PreconditionFailed => Self::new(
                 StatusCode::PRECONDITION_FAILED,
                 "precondition_failed",
-                "The order has changed, so nothing was done. Read it again and decide.",
+                "The order has changed, so nothing was done. Read it again before you retry.",
             ),
             Error::Shipped => Self::new(
                 StatusCode::CONFLICT,

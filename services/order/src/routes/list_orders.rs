@@ -59,14 +59,15 @@ pub(super) async fn handle(
     page: Result<Query<Page>, QueryRejection>,
 ) -> Result<Json<Listing>, Error> {
     let principal = services.authenticator.principal(&headers).await?;
-    let Query(page) =
-        page.map_err(|_| Error::Query("the parameters are status, limit and after"))?;
+    let Query(page) = page
+        .map_err(|_| Error::Query("use only the parameters status, limit (a number) and after"))?;
     let limit = page.limit.unwrap_or(LIMIT_DEFAULT);
     if !(1..=LIMIT_MAX).contains(&limit) {
         return Err(Error::Query("limit must be between 1 and 200"));
     }
     let status = page.status.map(|name| name.parse::<Status>()).transpose();
-    let status = status.map_err(|_| Error::Query("status is not the status of an order"))?;
+    let status =
+        status.map_err(|_| Error::Query("status must be an order status such as placed"))?;
     let after = page.after.map(|cursor| parse_cursor(&cursor)).transpose()?;
     // One more order than requested shows whether there is a next page.
     let mut found = bounded(async {

@@ -32,11 +32,12 @@ pub(super) async fn handle(
     State(services): State<Services>,
     filter: Result<Query<Filter>, QueryRejection>,
 ) -> Result<Json<Body>, Error> {
-    let Query(filter) = filter.map_err(|_| Error::Query("Known parameters: status and limit."))?;
+    let Query(filter) =
+        filter.map_err(|_| Error::Query("Use only the parameters status and limit."))?;
     let (attempts, refunds) = match filter.status.as_deref() {
         None | Some("unknown") => (AttemptStatus::Unknown, RefundStatus::Unknown),
         Some("pending") => (AttemptStatus::Pending, RefundStatus::Pending),
-        Some(_) => return Err(Error::Query("Open payments are `unknown` or `pending`.")),
+        Some(_) => return Err(Error::Query("The status must be unknown or pending.")),
     };
     let limit = filter.limit.unwrap_or(ROWS_DEFAULT).clamp(1, ROWS_MAX);
     let limit = i64::from(limit);

@@ -23,7 +23,7 @@ pub(super) async fn handle(
     State(services): State<Services>,
     scope: Result<Query<Scope>, QueryRejection>,
 ) -> Result<Json<Report>, Error> {
-    let Query(scope) = scope.map_err(|_| Error::Query("Known parameter: all=true."))?;
+    let Query(scope) = scope.map_err(|_| Error::Query("Use only the parameter all=true."))?;
     // In a separate task: the reconciliation continues if the client disconnects.
     let task = tokio::spawn(async move {
         let trigger = Trigger::Operator { all: scope.all };
