@@ -37,8 +37,8 @@ impl Producer {
     ///
     /// After a fatal error it rejects all further work. After it lost all brokers, they may come back
     /// without their data. They then have also forgotten which producer ids they gave out, and may
-    /// give this producer's id to another one. They would take the messages of one for repeats of the
-    /// other's: acknowledge them, and not store them.
+    /// give this producer's id to another one. They would treat messages of one producer as duplicates
+    /// of the other's: acknowledge them without storing them.
     pub(crate) fn defect(&self) -> Option<String> {
         if let Some((code, reason)) = self.client.client().fatal_error() {
             return Some(format!("{code}: {reason}"));

@@ -49,7 +49,7 @@ pub(crate) async fn open<'a>(
         Some(open) => open,
         None => bounded(connect(database)).await?,
     };
-    // The session is out of its slot here: if this fails or is dropped, session and locks end.
+    // The session is not in `session` here: if this fails or is dropped, session and locks end.
     let open = bounded(balance(open)).await?;
     Ok(session.insert(open))
 }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How often gauges are read: about as often as metrics are scraped.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Longest time one reading may take. A database that does not respond must not block the others.
+/// Longest time one reading may take. A database that does not respond must not block the other readings.
 const READING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One running reading.

@@ -4,7 +4,7 @@
 use anyhow::Context as _;
 use sqlx::{Connection as _, PgConnection};
 
-/// Counts the pages that all statements of one database read, until it is asked.
+/// Counts the pages that each statement of one database reads.
 pub struct PageCount {
     connection: PgConnection,
 }

@@ -17,8 +17,8 @@ use crate::harness::{Harness, event};
 const PARTITIONS: i32 = 24;
 const ORDERS: usize = 12;
 
-/// After the loss the broker gives the id of an old producer to a new one. It then takes the messages of
-/// one of them for repeats of the other's: it acknowledges them and does not store them.
+/// After the loss the broker gives the id of an old producer to a new one. It then treats messages of one
+/// producer as duplicates of the other's: it acknowledges them without storing them.
 #[tokio::test]
 async fn lost_producer_ids_lose_no_events() {
     let logs = Scratch::new().unwrap();
