@@ -44,7 +44,7 @@ fn why_dead(file: &File, target: &str) -> Option<String> {
     is_missing.then(|| format!("no heading #{anchor} in {linked}"))
 }
 
-/// Words that stand for text to come.
+/// Placeholders for text that is not written yet.
 const PLACEHOLDERS: [&str; 5] = ["TODO", "FIXME", "TBD", "TRANSCRIPT", "TRANSCRIPTS"];
 
 #[test]

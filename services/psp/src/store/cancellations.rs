@@ -15,8 +15,8 @@ use crate::domain::key_use::KeyUse;
 /// the key has a row that must stay.
 ///
 /// A row with a charge is never overwritten, not even after its window: the charge exists. A 5xx
-/// without a charge promised nothing and is overwritten, and so is an expired row. A repeated
-/// cancellation is written again, so that each one promises a whole window.
+/// without a charge guarantees nothing and is overwritten, and so is an expired row. A repeated
+/// cancellation is written again, so that each one lasts a whole window.
 pub async fn cancel(
     connection: &mut PgConnection,
     key: &str,
