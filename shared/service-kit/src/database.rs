@@ -1,6 +1,7 @@
 //! The connection pool, time-outs for work on the store, and the classification of its errors.
 
 mod bounded_connection;
+pub mod horizon;
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use tokio::time::timeout;
 
 pub use bounded_connection::{BoundedConnection, acquire};
+pub use horizon::Horizon;
 
 /// Longest time that a request may use the store. After it the outcome is unknown; a retry finds
 /// it. It is longer than the waits for a connection and for a lock together.
@@ -47,10 +49,12 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
     let statement_timeout_ms = settings.database_statement_timeout_ms.to_string();
     let options = options.application_name(application).options([
         ("statement_timeout", statement_timeout_ms.as_str()),
-        // Every statement of a service finds its rows by an index. Plans are cached, and a plan may
-        // date from when the table was empty. A scan or hash join chosen then would read the whole
-        // table after it has grown, until the next analyze.
+        // Every statement of a service finds its rows by an index, in the order of that index. Plans
+        // are cached, and a plan may date from when the table was empty. A scan or hash join chosen
+        // then would read the whole table after it has grown, until the next analyze. A bitmap scan
+        // would collect a queue's whole backlog to return its first rows.
         ("enable_seqscan", "off"),
+        ("enable_bitmapscan", "off"),
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
         ("jit", "off"),

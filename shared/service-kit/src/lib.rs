@@ -4,6 +4,7 @@ pub mod backoff;
 pub mod body;
 pub mod crash;
 pub mod database;
+pub mod fair_share;
 pub mod gauges;
 pub mod http;
 pub mod kafka;
@@ -22,6 +23,7 @@ pub mod text_enum;
 pub mod workers;
 
 pub use backoff::Backoff;
+pub use fair_share::{FairShare, Place};
 pub use gauges::{Gauges, Reading};
 pub use min_interval::min_interval;
 pub use probe::Probe;
