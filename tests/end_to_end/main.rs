@@ -16,6 +16,8 @@ mod duplicates;
 mod gauges;
 mod harness;
 mod kills;
+#[cfg(feature = "long")]
+mod long_broker_pauses;
 mod outcomes;
 mod parking;
 mod paused_payment;
