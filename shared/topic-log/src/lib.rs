@@ -5,13 +5,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use events::header;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::Headers as _;
 use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 use uuid::Uuid;
 
 /// Longest wait for one response of the broker.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The number of replicas that the broker's configuration names.
+const REPLICAS_OF_BROKER: TopicReplication<'_> = TopicReplication::Fixed(-1);
 
 /// Where a message is in the topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +41,7 @@ pub enum Presence {
 pub struct Log {
     /// One read at a time: a read assigns the client to its position.
     consumer: Arc<Mutex<BaseConsumer>>,
+    brokers: Arc<str>,
     topic: Arc<str>,
 }
 
@@ -56,8 +63,44 @@ impl Log {
             .context("creating the client that reads positions")?;
         Ok(Self {
             consumer: Arc::new(Mutex::new(consumer)),
+            brokers: brokers.into(),
             topic: topic.into(),
         })
+    }
+
+    /// Whether the topic exists. An unreachable broker is an error.
+    pub async fn exists(&self) -> anyhow::Result<bool> {
+        let log = self.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            let consumer = log.consumer.lock().unwrap_or_else(PoisonError::into_inner);
+            let metadata = consumer
+                .fetch_metadata(Some(&log.topic), BROKER_TIMEOUT)
+                .context("asking for the topic")?;
+            let missing = RDKafkaErrorCode::UnknownTopicOrPartition;
+            let is_missing = metadata.topics().iter().any(|topic| {
+                let error = topic.error().map(RDKafkaErrorCode::from);
+                error == Some(missing)
+            });
+            anyhow::Ok(!is_missing)
+        });
+        asked.await.context("asking for the topic")?
+    }
+
+    /// Creates the topic with the broker's default number of replicas. An existing topic stays
+    /// unchanged.
+    pub async fn create(&self, partitions: i32) -> anyhow::Result<()> {
+        let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+            .set("bootstrap.servers", &*self.brokers)
+            .create()
+            .context("creating the client that creates the topic")?;
+        let new = NewTopic::new(&self.topic, partitions, REPLICAS_OF_BROKER);
+        let options = AdminOptions::new().operation_timeout(Some(BROKER_TIMEOUT));
+        let created = admin.create_topics([&new], &options).await;
+        let created = created.context("creating the topic")?;
+        match created.into_iter().find_map(Result::err) {
+            None | Some((_, RDKafkaErrorCode::TopicAlreadyExists)) => Ok(()),
+            Some((topic, code)) => bail!("cannot create the topic {topic}: {code}"),
+        }
     }
 
     /// Whether the event with this id is at this position.
