@@ -12,10 +12,11 @@ use events::{Line, OrderPaymentRequested};
 use idempotency::store::Claim;
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse, http, store};
 use money::Currency;
+use service_kit::database::{self, Inconsistent};
 use service_kit::openapi_errors::{
     Malformed, NotFound, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
 };
-use service_kit::{RequestError, body, crash, database};
+use service_kit::{RequestError, body, crash};
 use sqlx::{Connection as _, PgConnection};
 use telemetry::http::SpanAttribute;
 use telemetry::metric;
@@ -231,10 +232,8 @@ async fn open(
     payment_method: &str,
 ) -> Result<StoredResponse, Error> {
     let items = orders::items(tx, order.id).await?;
-    // The row is locked, so it cannot have changed. If it has, the client's retry decides on the new
-    // state.
     if !attempts::open_next(tx, order.id, order.version, payment_method).await? {
-        return Err(RequestError::Unavailable.into());
+        return Err(Inconsistent::new("a locked order changed").into());
     }
     let event = OrderPaymentRequested {
         v: request::PAYLOAD_VERSION,
@@ -250,7 +249,7 @@ async fn open(
     Ok(responses::for_new_attempt(order, payment_method))
 }
 
-fn line(item: Item) -> Result<Line, sqlx::Error> {
+fn line(item: Item) -> Result<Line, Inconsistent> {
     Ok(Line {
         sku: item.sku,
         quantity: u32::try_from(item.quantity).map_err(unreadable)?,
@@ -258,8 +257,8 @@ fn line(item: Item) -> Result<Line, sqlx::Error> {
 }
 
 /// The table has a value that this service never writes.
-fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> sqlx::Error {
-    sqlx::Error::Decode(Box::new(error))
+fn unreadable(error: impl std::error::Error) -> Inconsistent {
+    Inconsistent::new(format!("a stored order is unreadable: {error}"))
 }
 
 fn count(outcome: &'static str) {

@@ -8,10 +8,11 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use idempotency::store::Claim;
 use idempotency::{Fingerprint, StoredResponse, http, store};
+use service_kit::RequestError;
+use service_kit::database::{self, Inconsistent};
 use service_kit::openapi_errors::{
     Malformed, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
 };
-use service_kit::{RequestError, database};
 use sqlx::PgConnection;
 use telemetry::http::SpanAttribute;
 use telemetry::metric;
@@ -115,7 +116,7 @@ async fn place(services: &Services, order: &Arc<NewOrder>) -> Result<Response, E
 /// The response that is stored under the key; `None` if the key is free again.
 async fn replay(services: &Services, order: &NewOrder) -> Result<Option<Response>, Error> {
     let (Some(scope), Some(claim)) = (order.scope(), &order.claim) else {
-        return Err(Error::Inconsistent("POST /orders without a key"));
+        return Err(Inconsistent::new("POST /orders without a key").into());
     };
     let mut connection = database::acquire(&services.pool).await?;
     match store::find(&mut connection, scope, &claim.fingerprint).await? {
@@ -138,7 +139,7 @@ async fn replay(services: &Services, order: &NewOrder) -> Result<Option<Response
             store::forget_expired(&mut connection, scope).await?;
             Ok(None)
         }
-        Some(Claim::New) => Err(Error::Inconsistent("a lookup claimed the key")),
+        Some(Claim::New) => Err(Inconsistent::new("a lookup claimed the key").into()),
         // The key expired and was deleted between the two reads.
         None => Ok(None),
     }
@@ -157,9 +158,10 @@ async fn derive_response(
     {
         return Ok(responses::for_known_order(&created));
     }
-    let reference = order.draft.reference.as_deref().ok_or(Error::NotFound)?;
+    let missing = || Inconsistent::new("a used key has neither an order nor a taken reference");
+    let reference = order.draft.reference.as_deref().ok_or_else(missing)?;
     let first = orders::find_by_reference(connection, principal, reference).await?;
-    let first = first.ok_or(Error::NotFound)?;
+    let first = first.ok_or_else(missing)?;
     let correlation_id = &order.event.correlation_id;
     Ok(responses::for_taken_reference(
         &first,

@@ -7,7 +7,7 @@ use events::{Envelope, OrderPlaced, Origin};
 use futures_util::future::join_all;
 use idempotency::{ContentHash, Fingerprint, Key};
 use order::domain::Draft;
-use order::intake::{Intake, Settings, Unavailable};
+use order::intake::{Intake, NotStored, Settings};
 use order::responses;
 use order::store::intake::{KeyClaim, NewOrder, Placement};
 use serde_json::Value;
@@ -20,7 +20,7 @@ use crate::harness::{migrated, order, order_with, pool};
 async fn store_at_once(
     pool: &PgPool,
     orders: Vec<Arc<NewOrder>>,
-) -> Vec<Result<Placement, Unavailable>> {
+) -> Vec<Result<Placement, NotStored>> {
     let settings = Settings {
         queue_max: orders.len(),
         batch_max: orders.len(),
@@ -162,7 +162,7 @@ async fn order_that_the_database_rejects_fails_alone() {
         matches!(placements[0], Ok(Placement::Placed)),
         "{placements:?}"
     );
-    assert!(matches!(placements[1], Err(Unavailable)), "{placements:?}");
+    assert_eq!(placements[1], Err(NotStored::Failed));
     assert!(
         matches!(placements[2], Ok(Placement::Placed)),
         "{placements:?}"
@@ -187,7 +187,7 @@ async fn full_queue_fails_at_once() {
     tokio::select! {
         biased;
         _ = first => panic!("no writer runs"),
-        placement = second => assert!(matches!(placement, Err(Unavailable)), "{placement:?}"),
+        placement = second => assert_eq!(placement, Err(NotStored::Unavailable)),
     }
     assert_eq!(count(&pool, "orders").await, 0);
 }
