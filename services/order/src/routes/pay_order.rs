@@ -9,7 +9,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use events::{Line, OrderPaymentRequested};
-use idempotency::store::Claim;
+use idempotency::store::{CLAIM_ROUNDS_MAX, Claim};
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse, http, store};
 use money::Currency;
 use service_kit::database::{self, Inconsistent};
@@ -32,10 +32,6 @@ use crate::store::attempts;
 use crate::store::orders;
 
 pub(super) const ROUTE: &str = "POST /orders/{id}/payments";
-
-/// Maximum number of rounds. A request starts over if its key expires or is deleted between two
-/// reads.
-const ROUNDS_MAX: u8 = 3;
 
 /// Pays a declined order again, once per key.
 #[utoipa::path(
@@ -97,7 +93,7 @@ pub(super) async fn handle(
 }
 
 async fn pay_in_rounds(services: &Services, payment: &CheckedRequest) -> Result<Response, Error> {
-    for _ in 0..ROUNDS_MAX {
+    for _ in 0..CLAIM_ROUNDS_MAX {
         if let Some(response) = try_pay(services, payment).await? {
             return Ok(response);
         }

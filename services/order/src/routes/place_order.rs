@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use idempotency::store::Claim;
+use idempotency::store::{CLAIM_ROUNDS_MAX, Claim};
 use idempotency::{Fingerprint, StoredResponse, http, store};
 use service_kit::RequestError;
 use service_kit::database::{self, Inconsistent};
@@ -27,10 +27,6 @@ use crate::store::intake::{KeyClaim, NewOrder, Placement};
 use crate::store::orders;
 
 pub(super) const ROUTE: &str = "POST /orders";
-
-/// Maximum number of rounds. A request starts over if its key expires or is deleted between two
-/// reads.
-const ROUNDS_MAX: u8 = 3;
 
 /// Places an order, once per key.
 #[utoipa::path(
@@ -86,7 +82,7 @@ pub(super) async fn handle(
 }
 
 async fn place(services: &Services, order: &Arc<NewOrder>) -> Result<Response, Error> {
-    for _ in 0..ROUNDS_MAX {
+    for _ in 0..CLAIM_ROUNDS_MAX {
         match services.intake.submit(order.clone()).await? {
             Placement::Placed => {
                 count("placed");
