@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api_keys::Principal;
-use events::{Envelope, OrderPlaced, Origin};
+use events::OrderPlaced;
 use futures_util::future::join_all;
 use idempotency::{ContentHash, Fingerprint, Key};
 use order::domain::Draft;
@@ -12,6 +12,7 @@ use order::responses;
 use order::store::intake::{KeyClaim, NewOrder, Placement};
 use serde_json::Value;
 use sqlx::PgPool;
+use testkit::test_topic::sealed;
 use uuid::Uuid;
 
 use crate::harness::{migrated, order, order_with, pool};
@@ -49,11 +50,6 @@ fn request(id: Uuid, key: Option<&str>, body: &Value) -> Arc<NewOrder> {
         payment_method: draft.payment_method.to_string(),
         lines: draft.lines(),
     };
-    let origin = Origin {
-        source: "order",
-        correlation_id: "c-1",
-        traceparent: None,
-    };
     Arc::new(NewOrder {
         id,
         principal: Arc::new(Principal {
@@ -66,7 +62,7 @@ fn request(id: Uuid, key: Option<&str>, body: &Value) -> Arc<NewOrder> {
             fingerprint: Fingerprint::of(&[], "POST", "/orders", &content_hash),
         }),
         response: responses::for_new_order(id, &draft),
-        event: Envelope::seal(origin, &event).unwrap(),
+        event: sealed("order", &event),
         content_hash,
         draft,
     })
