@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use events::{Envelope, header};
+use events::{Envelope, Event, Origin, header};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, StreamConsumer};
@@ -26,6 +26,17 @@ pub struct TestTopic {
     pub name: String,
     partitions: i32,
     producer: FutureProducer,
+}
+
+/// The event as the relay of this service publishes it. The correlation id names the order.
+pub fn sealed(source: &'static str, event: &impl Event) -> Envelope {
+    let correlation_id = format!("corr-{}", event.order_id());
+    let origin = Origin {
+        source,
+        correlation_id: &correlation_id,
+        traceparent: None,
+    };
+    Envelope::seal(origin, event).unwrap()
 }
 
 /// One message as a consumer sees it.

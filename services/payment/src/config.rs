@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, value_parser};
-
-/// Longest key window: a year. The table keeps each key for the whole window.
-const KEY_WINDOW_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
+use clap::{Args, Parser, Subcommand};
 
 /// The payment service of ChargeOnce: charges and refunds each order once.
 #[derive(Debug, Parser)]
@@ -80,10 +77,8 @@ pub struct Config {
     /// with the same key.
     #[arg(long, env = "DIRECT_WAIT_MS", default_value_t = 10_000)]
     pub direct_wait_ms: u64,
-    /// How long an idempotency key is honoured.
-    #[arg(long, env = "KEY_WINDOW_SECONDS", default_value_t = 86_400)]
-    #[arg(value_parser = value_parser!(u64).range(1..=KEY_WINDOW_SECONDS_MAX))]
-    pub key_window_seconds: u64,
+    #[command(flatten)]
+    pub idempotency: idempotency::Settings,
     #[command(flatten)]
     pub application: application::Settings,
 }

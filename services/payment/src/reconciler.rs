@@ -180,7 +180,8 @@ impl Reconciler {
 }
 
 impl Trigger {
-    fn name(self) -> &'static str {
+    /// As the column `reconciliations.trigger` stores it.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Schedule => "schedule",
             Self::Operator { .. } => "operator",

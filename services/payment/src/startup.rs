@@ -46,7 +46,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         builder = builder.worker("charger", |shutdown| charger.run(shutdown));
     }
     let closing = shared.closing;
-    builder = builder.worker("end of direct charge waits", |shutdown| async move {
+    builder = builder.worker("direct charge shutdown", |shutdown| async move {
         shutdown.cancelled().await;
         closing.cancel();
         Ok(())
@@ -172,7 +172,7 @@ impl Shared {
                 pool: self.pool.clone(),
                 due: self.due.clone(),
                 waiting: self.waiting.clone(),
-                key_window_seconds: config.key_window_seconds,
+                key_window_seconds: config.idempotency.key_window_seconds,
                 wait: Duration::from_millis(config.direct_wait_ms),
                 poll: direct::POLL_DEFAULT,
                 closing: self.closing.clone(),
