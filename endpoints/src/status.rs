@@ -9,5 +9,7 @@ pub const ORDER_SHIPPED: &str = "shipped";
 pub const ATTEMPT_PENDING: &str = "pending";
 /// A payment attempt that may have taken the money.
 pub const ATTEMPT_UNKNOWN: &str = "unknown";
+/// A receipt that the mail server accepted.
+pub const RECEIPT_SENT: &str = "sent";
 /// A payment attempt that took the money.
 pub const ATTEMPT_CAPTURED: &str = "captured";

@@ -63,6 +63,9 @@ pub struct Config {
     /// How far back a scheduled reconciliation looks.
     #[arg(long, env = "RECONCILE_LOOKBACK_SECONDS", default_value_t = 7 * 86_400)]
     pub reconcile_lookback_seconds: u64,
+    /// How long the reports of reconciliations are kept.
+    #[arg(long, env = "RECONCILE_REPORT_RETENTION_SECONDS", default_value_t = 90 * 86_400)]
+    pub reconcile_report_retention_seconds: u64,
     /// How often a charger looks for due attempts if nothing wakes it.
     #[arg(long, env = "CHARGER_POLL_MS", default_value_t = 250)]
     pub charger_poll_ms: u64,

@@ -18,7 +18,7 @@ use crate::charger::{self, Answered, Charger, Queue};
 use crate::config::{Config, Migration};
 use crate::consumer::PayOrders;
 use crate::direct::{self, DirectCharges};
-use crate::reconciler::Reconciler;
+use crate::reconciler::{self, Reconciler};
 use crate::recorder::Recorder;
 use crate::routes::Services;
 use crate::waiting::Waiting;
@@ -32,10 +32,15 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let (sender, answers) = mpsc::channel(config.psp_in_flight_max);
     let recorder = shared.recorder(&config);
     let reconciler = shared.reconciler(&config);
+    let retention = Duration::from_secs(config.reconcile_report_retention_seconds);
     let mut builder = builder
         .outbox(shared.wake.clone())?
         .consumer(shared.pay_orders())?
         .sweep("expired idempotency keys", idempotency::sweep(&pool))
+        .sweep(
+            "old reconciliation reports",
+            reconciler::sweep(&pool, retention),
+        )
         .gauge("open payments", gauge::gauge(&pool))
         .routes(routes::table(shared.services(&config, reconciler.clone())))
         .worker("reconciler", |shutdown| reconciler.run(shutdown))
