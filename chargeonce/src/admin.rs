@@ -29,6 +29,23 @@ impl AdminClient {
         url: &str,
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
+        let text = self.text(&method, url, body).await?;
+        serde_json::from_str(&text)
+            .with_context(|| format!("{method} {url} did not return JSON: is this the right URL?"))
+    }
+
+    /// Sends a request whose successful response has no content.
+    pub(crate) async fn send(&self, method: Method, url: &str) -> anyhow::Result<()> {
+        self.text(&method, url, None).await?;
+        Ok(())
+    }
+
+    async fn text(
+        &self,
+        method: &Method,
+        url: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<String> {
         let mut request = self.http.request(method.clone(), url);
         if let Some(body) = body {
             request = request.json(body);
@@ -42,8 +59,7 @@ impl AdminClient {
         if !status.is_success() {
             bail!("{method} {url} returned {status}: {}", explanation(&text));
         }
-        serde_json::from_str(&text)
-            .with_context(|| format!("{method} {url} did not return JSON: is this the right URL?"))
+        Ok(text)
     }
 }
 

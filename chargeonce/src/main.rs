@@ -6,6 +6,7 @@
 mod admin;
 mod check;
 mod create_topic;
+mod held;
 mod reconcile;
 mod redrive;
 mod republish;
@@ -43,6 +44,7 @@ enum Command {
     Verify(verify::Args),
     Reconcile(reconcile::Args),
     Redrive(redrive::Args),
+    Held(held::Args),
     Republish(republish::Args),
     CreateTopic(create_topic::Args),
 }
@@ -65,6 +67,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Verify(args) => verify::run(args).await?,
         Command::Reconcile(args) => return reconcile::run(args).await,
         Command::Redrive(args) => redrive::run(args).await?,
+        Command::Held(args) => held::run(args).await?,
         Command::Republish(args) => republish::run(args).await?,
         Command::CreateTopic(args) => create_topic::run(args).await?,
     }

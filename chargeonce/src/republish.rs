@@ -11,9 +11,10 @@ use crate::system::{PUBLISHERS, SystemArgs, parse_publisher};
 
 /// Publish recent events of the services again, after Kafka lost its data.
 ///
-/// Run it once the broker is back and the topic exists. Events keep their ids, so a consumer skips
-/// what it has processed, and running it twice is harmless. Run it a second time if a consumer was not
-/// restarted and its old offset is beyond the end of the new topic.
+/// Services notice lost events by themselves and publish them again. Use this if you know more than they
+/// can see, for example after restoring a broker from an old copy. Events keep their ids, so a consumer
+/// skips what it has processed, and running it twice is harmless. While it runs, new events wait behind
+/// the old ones.
 ///
 /// Exits with 0 if every service accepted, with 1 otherwise.
 #[derive(Debug, clap::Args)]

@@ -58,7 +58,8 @@ mod tests {
     }
 
     #[test]
-    fn shipped_is_the_status_of_an_order() {
+    fn endpoints_name_the_statuses_of_orders() {
+        assert_eq!(endpoints::status::ORDER_PAID, Status::Paid.as_str());
         assert_eq!(endpoints::status::ORDER_SHIPPED, Status::Shipped.as_str());
     }
 

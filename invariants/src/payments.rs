@@ -40,9 +40,16 @@ mod tests {
     }
 
     #[test]
-    fn captured_is_the_status_of_an_attempt() {
-        let captured = AttemptStatus::Captured.as_str();
-        assert_eq!(endpoints::status::ATTEMPT_CAPTURED, captured);
+    fn endpoints_name_the_statuses_of_attempts() {
+        use endpoints::status::{ATTEMPT_CAPTURED, ATTEMPT_PENDING, ATTEMPT_UNKNOWN};
+        let statuses = [
+            (ATTEMPT_PENDING, AttemptStatus::Pending),
+            (ATTEMPT_UNKNOWN, AttemptStatus::Unknown),
+            (ATTEMPT_CAPTURED, AttemptStatus::Captured),
+        ];
+        for (name, status) in statuses {
+            assert_eq!(name, status.as_str());
+        }
     }
 
     #[test]

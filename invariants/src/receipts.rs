@@ -42,4 +42,9 @@ mod tests {
     fn status_literals_exist_in_the_receipt_service() {
         assert_known(PENDING, &[Status::Pending.as_str()]);
     }
+
+    #[test]
+    fn sent_is_the_status_of_a_receipt() {
+        assert_eq!(endpoints::status::RECEIPT_SENT, Status::Sent.as_str());
+    }
 }

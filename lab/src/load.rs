@@ -31,7 +31,7 @@ use testkit::signals::StopSignals;
 /// Send orders to a real system and measure it.
 ///
 /// Starts its own system unless --attach is given. Exits with 1 if an accepted order was not charged
-/// exactly once, did not ship, or got contradictory responses.
+/// exactly once, did not ship, got no receipt, or got contradictory responses.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Closed loop: number of clients. Each waits for its response before it sends the next order.

@@ -14,6 +14,6 @@ cut_network
 say "waiting for payment to time out and retry"
 moment taken-over "$order" --seconds 60
 moment charged-unrecorded "$order" --seconds 0
-mend_network
+restore_network
 undo=()
 finish "$order"

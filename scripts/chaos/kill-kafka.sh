@@ -10,7 +10,7 @@ begin "$@"
 
 pause_seconds=35
 inject_fault() {
-    freeze_all kafka
+    pause_all kafka
     witness=$(place --count 1)
     say "placed $witness"
     moment unpublished "$witness"

@@ -7,11 +7,11 @@
 begin "$@"
 
 inject_fault() {
-    freeze_all fulfilment
+    pause_all fulfilment
     witness=$(place --count 1)
     moment paid "$witness"
     kill_all postgres
-    thaw_all fulfilment
+    resume_all fulfilment
     undo=()
 }
 under_load inject_fault

@@ -54,7 +54,7 @@ begin() {
     # shellcheck source=/dev/null
     . "$root/scripts/chaos/on/$on.sh"
     export CHAOS_ON=$on
-    reason=$(why_not "$(basename "$0" .sh)")
+    reason=$(unsupported_reason "$(basename "$0" .sh)")
     [[ -z $reason ]] || fail "$reason"
     trap 'exit 130' INT
     trap 'exit 143' TERM
@@ -65,8 +65,8 @@ begin() {
 # A script with further options defines this.
 own_option() { fail "unknown option $1; see --help"; }
 
-# why_not SCRIPT: prints why the script cannot run on this kind of system, or nothing. on/*.sh may define it.
-why_not() { :; }
+# unsupported_reason SCRIPT: prints why the script cannot run on this kind of system, or nothing. on/*.sh may define it.
+unsupported_reason() { :; }
 
 find_system() {
     if [[ -n $(cd "$root" && docker compose ps -q lab 2>/dev/null) ]]; then
@@ -130,20 +130,20 @@ kill_all() {
     done
 }
 
-# freeze_all, thaw_all NAME: pauses every process of a service, and resumes them.
-freeze_all() {
+# pause_all, resume_all NAME: pauses every process of a service, and resumes them.
+pause_all() {
     local instance found
     found=$(all_of "$1")
     for instance in $found; do
-        at_exit thaw "$1" "$instance"
-        freeze "$1" "$instance"
+        at_exit resume "$1" "$instance"
+        pause "$1" "$instance"
     done
 }
-thaw_all() {
+resume_all() {
     local instance found
     found=$(all_of "$1")
     for instance in $found; do
-        thaw "$1" "$instance"
+        resume "$1" "$instance"
     done
 }
 

@@ -19,12 +19,12 @@ caller_url=$(lab chaos caller "${urls[@]}")
 for instance in $(instances payment); do
     [[ $(url_of payment "$instance") != "$caller_url" ]] || caller=$instance
 done
-at_exit thaw payment "$caller"
-freeze payment "$caller"
+at_exit resume payment "$caller"
+pause payment "$caller"
 moment charged-unrecorded "$order" --seconds 0
 say "waiting for its lease to expire"
 moment taken-over "$order" --seconds 60
-thaw payment "$caller"
+resume payment "$caller"
 done_early
 lab chaos caller --none "$caller_url"
 # Within this time the resumed process hands its result to the recorder, and a wrong retry would start.

@@ -20,7 +20,7 @@ begin "$@"
 cd "$root/scripts/chaos"
 experiments=()
 for path in [kpc]*-*.sh; do
-    [[ -n $(why_not "${path%.sh}") ]] || experiments+=("$path")
+    [[ -n $(unsupported_reason "${path%.sh}") ]] || experiments+=("$path")
 done
 say "seed $seed, for $seconds s"
 RANDOM=$((seed % 32768))

@@ -39,8 +39,6 @@ pub struct Spec {
     pub stop_signal: Signal,
     /// Ends it immediately. The kernel also sends it when this program dies.
     pub abrupt_signal: Signal,
-    /// Whether it can be restarted after it dies.
-    pub restartable: bool,
     /// The directory that it works in. It is kept for as long as the process may be restarted.
     pub files: Option<Arc<Scratch>>,
 }
@@ -64,7 +62,6 @@ impl Spec {
             user: None,
             stop_signal: Signal::TERM,
             abrupt_signal: Signal::KILL,
-            restartable: true,
             files: None,
         }
     }

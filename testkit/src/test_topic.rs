@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use events::{Envelope, header};
+use events::{Envelope, Event, Origin, header};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, StreamConsumer};
@@ -26,6 +26,17 @@ pub struct TestTopic {
     pub name: String,
     partitions: i32,
     producer: FutureProducer,
+}
+
+/// The event as the relay of this service publishes it. The correlation id names the order.
+pub fn sealed(source: &'static str, event: &impl Event) -> Envelope {
+    let correlation_id = format!("corr-{}", event.order_id());
+    let origin = Origin {
+        source,
+        correlation_id: &correlation_id,
+        traceparent: None,
+    };
+    Envelope::seal(origin, event).unwrap()
 }
 
 /// One message as a consumer sees it.
@@ -78,10 +89,15 @@ impl TestTopic {
         created.remove(0).map_err(|(_, code)| code)
     }
 
-    /// Deletes and recreates the topic, as if the broker had lost its disk.
-    pub async fn recreate(&self) {
+    /// Deletes the topic. The broker may take a moment.
+    pub async fn delete(&self) {
         let deleted = self.admin().delete_topics(&[&self.name], &options()).await;
         deleted.unwrap()[0].as_ref().unwrap();
+    }
+
+    /// Deletes and recreates the topic, as if the broker had lost its disk.
+    pub async fn recreate(&self) {
+        self.delete().await;
         // The broker deletes asynchronously.
         eventually("the topic is created again", async || {
             match self.try_create().await {
@@ -113,6 +129,14 @@ impl TestTopic {
         let payload = event.payload.as_bytes();
         self.send(partition.into(), Some(&key), &headers, payload)
             .await;
+    }
+
+    /// Publishes a message once more, as it was received.
+    pub async fn publish_again(&self, message: &Received) {
+        let headers = message.headers.iter();
+        let headers: Vec<(&str, &str)> = headers.map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        let payload = message.payload.as_bytes();
+        self.send(None, Some(&message.key), &headers, payload).await;
     }
 
     /// Publishes any bytes with any headers, without a key.

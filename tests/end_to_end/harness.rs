@@ -28,8 +28,9 @@ const PAYMENT_ENV: [(&str, &str); 3] = [
     ("PSP_TIMEOUT_MS", "1500"),
     ("RETRY_MAX_MS", "1000"),
 ];
+/// A dialogue starts only if it would end before its lease, so the lease leaves time to start one.
 const RECEIPT_ENV: [(&str, &str); 5] = [
-    ("LEASE_MS", "2000"),
+    ("LEASE_MS", "3000"),
     ("SMTP_TIMEOUT_MS", "900"),
     ("SMTP_DATA_TIMEOUT_MS", "900"),
     ("RETRY_BASE_MS", "100"),

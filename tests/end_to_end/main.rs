@@ -13,6 +13,7 @@ mod chaos;
 mod crash_windows;
 mod direct_charges;
 mod duplicates;
+mod embedded_broker;
 mod gauges;
 mod harness;
 mod kills;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crash_windows::{Points, Window, table, windows};
+use crash_windows::{Points, table, windows};
 
 use crate::repository::{File, assert_none, files, is_test, literals, read, root};
 
@@ -31,12 +31,10 @@ const PREFIXES: [&str; 11] = [
     "refund",
     "relay",
 ];
-/// Prefixes whose crash points are in a shared crate, which every service that uses it reaches.
-const SHARED: [(&str, &str); 3] = [
-    ("inbox", "inbox"),
-    ("redrive", "inbox"),
-    ("relay", "outbox"),
-];
+/// The services with crash points.
+const SERVICES: [&str; 4] = ["order", "payment", "fulfilment", "receipt"];
+/// The shared crates with crash points.
+const SHARED: [&str; 2] = ["inbox", "outbox"];
 
 #[test]
 fn windows_are_numbered_without_gaps() {
@@ -117,32 +115,32 @@ fn is_test_name(text: &str, name: &str) -> bool {
     text.contains(&format!("async fn {name}(")) || text.contains(&format!("    {name}: "))
 }
 
+/// Both ways: a window names no point that its service lacks, and no service has a point without a
+/// window. A point of a shared crate belongs to every service that uses the crate.
 #[test]
-fn every_point_of_a_window_is_in_its_service() {
-    let mut findings = Vec::new();
+fn windows_name_every_point_of_every_service() {
+    let mut named = BTreeSet::new();
     for window in windows() {
-        let number = window.number;
         if let Points::None(reason) = window.points {
+            let number = window.number;
             assert!(!reason.is_empty(), "window {number} gives no reason");
         }
-        for (service, point) in window.points() {
-            let prefix = point.split('.').next().unwrap_or_default();
-            let shared = SHARED.iter().find(|(name, _)| *name == prefix);
-            let folder = match shared {
-                None => format!("services/{service}/"),
-                Some((_, name)) => {
-                    if !uses(service, name) {
-                        findings.push(format!("{number}: {service} does not use {name}"));
-                    }
-                    format!("shared/{name}/")
-                }
-            };
-            if !points_in(&folder).contains(*point) {
-                findings.push(format!("{number}: no `{point}` in {folder}"));
-            }
+        let points = window.points().iter();
+        named.extend(points.map(|(service, point)| (service.to_string(), point.to_string())));
+    }
+    let mut existing = BTreeSet::new();
+    for service in SERVICES {
+        let shared = SHARED.iter().filter(|name| uses(service, name));
+        let folders = shared.map(|name| format!("shared/{name}/"));
+        for folder in folders.chain([format!("services/{service}/")]) {
+            let points = points_in(&folder).into_iter();
+            existing.extend(points.map(|point| (service.to_owned(), point)));
         }
     }
-    assert_none("crash points of windows", &findings);
+    let unknown = existing.difference(&named).map(|pair| format!("{pair:?}"));
+    assert_none("points without a window", &unknown.collect::<Vec<_>>());
+    let missing = named.difference(&existing).map(|pair| format!("{pair:?}"));
+    assert_none("points without code", &missing.collect::<Vec<_>>());
 }
 
 fn uses(service: &str, shared: &str) -> bool {
@@ -151,29 +149,30 @@ fn uses(service: &str, shared: &str) -> bool {
 }
 
 #[test]
-fn no_crash_point_is_without_a_window() {
-    let known: BTreeSet<&str> = windows().flat_map(points_of).collect();
-    let all = points_in("services/")
-        .into_iter()
-        .chain(points_in("shared/"));
-    let unknown: Vec<String> = all.filter(|point| !known.contains(&**point)).collect();
-    assert_none("crash points without a window", &unknown);
+fn every_folder_with_points_belongs_to_a_service() {
+    let all = points_in("services/").into_iter();
+    let all: BTreeSet<String> = all.chain(points_in("shared/")).collect();
+    let services = SERVICES.iter().map(|name| format!("services/{name}/"));
+    let shared = SHARED.iter().map(|name| format!("shared/{name}/"));
+    let searched = services.chain(shared).flat_map(|folder| points_in(&folder));
+    assert_eq!(all, searched.collect());
 }
 
-fn points_of(window: &'static Window) -> impl Iterator<Item = &'static str> {
-    window.points().iter().map(|(_, point)| *point)
-}
-
-/// A test must arm every point by its name, so this fails if a point is renamed in the code only.
+/// A test of the window must arm each of its points by name, so this fails if a point is renamed in
+/// the code only.
 #[test]
-fn every_point_is_armed_by_a_test() {
-    let tests = files(&[".rs"])
-        .into_iter()
-        .filter(|file| is_test(&file.path));
-    let armed: BTreeSet<String> = tests.flat_map(|file| literals(&file.text)).collect();
-    let points: BTreeSet<&str> = windows().flat_map(points_of).collect();
-    let unarmed = points.into_iter().filter(|point| !armed.contains(*point));
-    let unarmed: Vec<String> = unarmed.map(str::to_owned).collect();
+fn every_point_is_armed_by_a_test_of_its_window() {
+    let mut unarmed = Vec::new();
+    for window in windows() {
+        let paths: BTreeSet<&str> = window.tests.iter().map(|place| split(place).0).collect();
+        let armed: BTreeSet<String> = paths
+            .into_iter()
+            .flat_map(|path| literals(&read(path)))
+            .collect();
+        let points: BTreeSet<&str> = window.points().iter().map(|(_, point)| *point).collect();
+        let missing = points.into_iter().filter(|point| !armed.contains(*point));
+        unarmed.extend(missing.map(|point| format!("{}: {point}", window.number)));
+    }
     assert_none("crash points that no test arms", &unarmed);
 }
 

@@ -65,7 +65,11 @@ fn functions(source: &str) -> Vec<(String, usize)> {
 
 fn function_name(line: &str) -> Option<String> {
     let mut rest = line.trim_start();
-    for prefix in ["pub(crate) ", "pub(super) ", "pub ", "const ", "async "] {
+    // `pub(crate)`, `pub(super)`, `pub(in path)`.
+    if let Some((_, after)) = rest.strip_prefix("pub(").and_then(|it| it.split_once(") ")) {
+        rest = after;
+    }
+    for prefix in ["pub ", "const ", "async "] {
         rest = rest.strip_prefix(prefix).unwrap_or(rest);
     }
     let name = rest.strip_prefix("fn ")?;
@@ -77,6 +81,8 @@ fn function_name(line: &str) -> Option<String> {
 fn function_lengths_are_counted() {
     let source = "trait T {\n    fn declared(\n        &self,\n    );\n}\nimpl A {\n    pub(crate) async fn one(\n        &self,\n    ) {\n        two();\n    }\n}\nfn two() {}\n";
     assert_eq!(functions(source), [("one".to_owned(), 5)]);
+    let inside = "pub(in crate::a) fn one() {\n    two()\n}\n";
+    assert_eq!(functions(inside), [("one".to_owned(), 3)]);
     let declaration =
         "trait A {\n    fn one(\n        &self,\n    ) -> B;\n    fn two() {\n    }\n}\n";
     assert_eq!(functions(declaration), [("two".to_owned(), 2)]);

@@ -30,7 +30,11 @@ pub(super) const WINDOWS: &[Window] = &[
         dies: "a relay, before it produces",
         durable: "unpublished row",
         repaired_by: "the next owner of the shard publishes it",
-        points: Points::At(&[("order", "relay.claimed")]),
+        points: Points::At(&[
+            ("order", "relay.claimed"),
+            ("payment", "relay.claimed"),
+            ("fulfilment", "relay.claimed"),
+        ]),
         code: &["shared/outbox/src/relay.rs#relay.claimed"],
         sql: &["shared/outbox/src/store.rs#unpublished"],
         tests: &["tests/end_to_end/crash_windows.rs#window_3_order_relay_killed_before_produce"],
@@ -40,7 +44,11 @@ pub(super) const WINDOWS: &[Window] = &[
         dies: "a relay, after it produced, before the delivery report",
         durable: "unpublished row; the message may be in Kafka",
         repaired_by: "published again with the same id: dropped as processed",
-        points: Points::At(&[("order", "relay.produced"), ("payment", "relay.produced")]),
+        points: Points::At(&[
+            ("order", "relay.produced"),
+            ("payment", "relay.produced"),
+            ("fulfilment", "relay.produced"),
+        ]),
         code: &["shared/outbox/src/delivery.rs#relay.produced"],
         sql: &["shared/inbox/src/processed.rs#record"],
         tests: &[
@@ -55,6 +63,7 @@ pub(super) const WINDOWS: &[Window] = &[
         repaired_by: "published again with the same id: dropped as processed",
         points: Points::At(&[
             ("order", "relay.acknowledged"),
+            ("payment", "relay.acknowledged"),
             ("fulfilment", "relay.acknowledged"),
         ]),
         code: &["shared/outbox/src/relay.rs#relay.acknowledged"],

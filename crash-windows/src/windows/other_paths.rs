@@ -149,7 +149,12 @@ pub(super) const WINDOWS: &[Window] = &[
         dies: "a consumer, after it parked a message, before the offset",
         durable: "the parked message",
         repaired_by: "redelivery finds it parked",
-        points: Points::At(&[("payment", "inbox.parked")]),
+        points: Points::At(&[
+            ("order", "inbox.parked"),
+            ("payment", "inbox.parked"),
+            ("fulfilment", "inbox.parked"),
+            ("receipt", "inbox.parked"),
+        ]),
         code: &["shared/inbox/src/processor.rs#inbox.parked"],
         sql: &["shared/inbox/src/parked.rs#add"],
         tests: &[
@@ -162,8 +167,14 @@ pub(super) const WINDOWS: &[Window] = &[
         durable: "nothing, or everything",
         repaired_by: "the operator repeats it",
         points: Points::At(&[
+            ("order", "redrive.handled"),
+            ("order", "redrive.committed"),
             ("payment", "redrive.handled"),
             ("payment", "redrive.committed"),
+            ("fulfilment", "redrive.handled"),
+            ("fulfilment", "redrive.committed"),
+            ("receipt", "redrive.handled"),
+            ("receipt", "redrive.committed"),
         ]),
         code: &["shared/inbox/src/redrive.rs#redrive.handled"],
         sql: &["shared/inbox/src/parked/orders.rs#lock"],

@@ -6,7 +6,7 @@ use anyhow::Context;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use endpoints::{Endpoints, Service, client, provider};
+use endpoints::{Endpoints, Service, client, provider, status};
 use invariants::Databases;
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ pub(super) async fn charged_unrecorded(
     let evidence = format!(
         "count(*) in the provider's books: {charges}; payment's own table: {status}, tries {tries}"
     );
-    let is_open = matches!(status.as_str(), "pending" | "unknown");
+    let is_open = [status::ATTEMPT_PENDING, status::ATTEMPT_UNKNOWN].contains(&&*status);
     Ok(Observation::new(charges > 0 && is_open, evidence))
 }
 
@@ -90,7 +90,7 @@ pub(super) async fn recorded_once(
     let evidence = format!(
         "payment's own table: {status}, tries {tries}; payment.captured in its outbox: {announced}"
     );
-    let is_once = status == "captured" && announced == 1;
+    let is_once = status == status::ATTEMPT_CAPTURED && announced == 1;
     Ok(Observation::new(is_once, evidence))
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn paid(databases: &Databases, order: Uuid) -> anyhow::Result<O
         .context("reading the order's status")?;
     let status = status.unwrap_or_else(|| "not found".to_owned());
     let evidence = format!("order {order} is {status}");
-    Ok(Observation::new(status == "paid", evidence))
+    Ok(Observation::new(status == status::ORDER_PAID, evidence))
 }
 
 pub(super) async fn handled_uncommitted(

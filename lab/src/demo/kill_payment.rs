@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use endpoints::Service;
 use endpoints::client::{new_key, order_body};
 use endpoints::provider::{self, Fault};
+use endpoints::{Service, status};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -89,7 +89,7 @@ async fn kill_between_charge_and_record(demo: &Demo<'_>, id: Uuid) -> anyhow::Re
     explain(&format!("$ kill -9 {pid}   (payment)"));
     after.print();
     ensure!(
-        before.status == "pending" && after.status == "pending",
+        before.status == status::ATTEMPT_PENDING && after.status == status::ATTEMPT_PENDING,
         "the kill missed the window between charge and record: {} before, {} after",
         before.status,
         after.status

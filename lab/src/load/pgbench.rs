@@ -18,6 +18,25 @@ use testkit::postgres::database;
 /// Debian keeps the server's programs here, one directory per version.
 const PACKAGE_DIR: &str = "/usr/lib/postgresql";
 
+/// pgbench takes one of this many free connections, and leaves the others to the services.
+const FREE_CONNECTIONS_PER_CLIENT: i64 = 2;
+
+/// How many clients of pgbench the server has connections for. At least one: a server without any says
+/// so itself.
+pub(super) async fn clients_max(target: &Target) -> anyhow::Result<usize> {
+    let orders = endpoints::database::connect(target.database_url(Service::Order)).await?;
+    let free: i64 = sqlx::query_scalar(
+        "select current_setting('max_connections')::bigint
+              - current_setting('superuser_reserved_connections')::bigint
+              - (select count(*) from pg_stat_activity where backend_type = 'client backend')",
+    )
+    .fetch_one(&orders)
+    .await
+    .context("reading the number of free connections")?;
+    let clients = free / FREE_CONNECTIONS_PER_CLIENT;
+    Ok(usize::try_from(clients).unwrap_or(0).max(1))
+}
+
 /// Runs pgbench in a scratch database, which is dropped afterwards even if pgbench fails.
 pub(super) async fn run(target: &Target, clients: usize, seconds: u64) -> anyhow::Result<SqlLimit> {
     let order_url = target.database_url(Service::Order);

@@ -30,12 +30,18 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
     )?;
     writeln!(
         out,
+        "  receipts {:>9}   {:>9.1} /s   (first request to last mail)",
+        report.receipts, report.receipts_per_s
+    )?;
+    writeln!(
+        out,
         "\n  {:<22} {:>9} {:>9} {:>9} {:>9}",
         "milliseconds", "p50", "p95", "p99", "max"
     )?;
     write_percentiles(out, "response", &report.response)?;
     write_percentiles(out, "response to a repeat", &report.replay)?;
     write_percentiles(out, "request to shipped", &report.request_to_shipped)?;
+    write_percentiles(out, "request to receipt", &report.request_to_receipt)?;
     write_percentiles(out, "generator delay", &report.generator_late)?;
     write_counts(out, report)?;
     backlog::write(out, &report.backlog)?;
@@ -157,12 +163,13 @@ mod tests {
     use crate::load::report::tests::good;
 
     #[test]
-    fn text_has_the_books_and_both_ratios() {
+    fn text_has_the_books_the_receipts_and_both_ratios() {
         let text = text(&good());
         assert!(
             text.contains("100 orders with exactly 1 charge, 0 with 0, 0 with more"),
             "{text}"
         );
+        assert!(text.contains("receipts       100        20.0 /s"), "{text}");
         assert!(
             text.contains("accepted ÷ pgbench 0.50    shipped ÷ pgbench 0.25"),
             "{text}"

@@ -16,9 +16,13 @@ pub(super) struct Report {
     pub(super) accepted_per_s: f64,
     pub(super) shipped: u64,
     pub(super) shipped_per_s: f64,
+    /// Receipts that the mail server accepted.
+    pub(super) receipts: u64,
+    pub(super) receipts_per_s: f64,
     pub(super) response: Percentiles,
     pub(super) replay: Percentiles,
     pub(super) request_to_shipped: Percentiles,
+    pub(super) request_to_receipt: Percentiles,
     pub(super) generator_late: Percentiles,
     pub(super) counts: Counts,
     pub(super) first_error: Option<String>,
@@ -85,6 +89,13 @@ impl Report {
             ),
         );
         fail_if(
+            self.receipts < self.accepted,
+            format!(
+                "{} accepted orders have no sent receipt",
+                self.accepted.saturating_sub(self.receipts)
+            ),
+        );
+        fail_if(
             books.charged_once + not_once != self.accepted,
             format!(
                 "{} accepting responses name {} orders",
@@ -133,9 +144,12 @@ pub(super) mod tests {
             accepted_per_s: 50.0,
             shipped: 100,
             shipped_per_s: 25.0,
+            receipts: 100,
+            receipts_per_s: 20.0,
             response: Percentiles::default(),
             replay: Percentiles::default(),
             request_to_shipped: Percentiles::default(),
+            request_to_receipt: Percentiles::default(),
             generator_late: Percentiles::default(),
             counts: Counts {
                 sent: 100,
@@ -164,7 +178,7 @@ pub(super) mod tests {
 
     #[test]
     fn every_broken_promise_fails_the_run() {
-        let breaks: [fn(&mut Report); 8] = [
+        let breaks: [fn(&mut Report); 9] = [
             |report| {
                 report.books = LedgerCounts {
                     charged_once: 99,
@@ -182,6 +196,7 @@ pub(super) mod tests {
             |report| report.books.any_reference_charged_twice = 1,
             |report| report.books.charged_once = 99,
             |report| report.shipped = 99,
+            |report| report.receipts = 99,
             |report| report.counts.contradicted = 1,
             |report| report.counts.rejected = 1,
             |report| report.counts.unresolved = 1,

@@ -11,7 +11,7 @@ use super::drive::{self, Arrivals, DriveResult, Plan, StopAfter};
 use super::percentiles::Percentiles;
 use super::report::{BacklogDrain, Report, SqlLimit};
 use super::sampler::{self, Samples};
-use super::shipping::{self, LedgerCounts, ShippingResult};
+use super::shipping::{self, LedgerCounts, Reached};
 use super::target::Target;
 use super::usage::{Meters, Usage};
 use super::{Args, pgbench};
@@ -22,6 +22,7 @@ const PGBENCH_CLIENTS_OPEN_LOOP: usize = 32;
 
 pub(super) async fn measure(target: &Target, args: &Args, plan: Plan) -> anyhow::Result<Report> {
     let orders = database::connect(target.database_url(Service::Order)).await?;
+    let receipts = database::connect(target.database_url(Service::Receipt)).await?;
     let psp = database::connect(target.database_url(Service::Psp)).await?;
     let limit = sql_limit(target, args, plan).await?;
 
@@ -32,14 +33,21 @@ pub(super) async fn measure(target: &Target, args: &Args, plan: Plan) -> anyhow:
     let working = async {
         // The sampler must end with the drive, even if the drive fails.
         let _end = end.drop_guard();
-        drive_and_ship(target, &orders, args, plan, accepted).await
+        let (driven, shipped, backlog) =
+            drive_and_ship(target, &orders, args, plan, accepted).await?;
+        let mailed = shipping::wait_until_mailed(&receipts, &driven.tally.orders).await?;
+        anyhow::Ok((driven, Ends { shipped, mailed }, backlog))
     };
     let (samples, worked) = tokio::join!(sampling, working);
-    let (driven, shipping, backlog) = worked?;
+    let (driven, ends, backlog) = worked?;
     let books = shipping::count_charges(&psp, &driven.tally.orders).await?;
-    Ok(report(
-        plan, limit, samples?, driven, shipping, books, backlog,
-    ))
+    Ok(report(plan, limit, samples?, driven, ends, books, backlog))
+}
+
+/// When the orders of a run shipped, and when their receipts were sent.
+struct Ends {
+    shipped: Reached,
+    mailed: Reached,
 }
 
 /// What a run with `--backlog` measures in addition.
@@ -55,7 +63,7 @@ async fn drive_and_ship(
     args: &Args,
     plan: Plan,
     accepted: Arc<AtomicU64>,
-) -> anyhow::Result<(DriveResult, ShippingResult, Option<Backlog>)> {
+) -> anyhow::Result<(DriveResult, Reached, Option<Backlog>)> {
     let urls = target.order_urls();
     if args.backlog.is_none() {
         let driven = drive::run(plan, urls, accepted).await?;
@@ -94,6 +102,8 @@ async fn sql_limit(target: &Target, args: &Args, plan: Plan) -> anyhow::Result<O
         Arrivals::ClosedLoop { clients } => clients,
         Arrivals::OpenLoop { .. } => PGBENCH_CLIENTS_OPEN_LOOP,
     };
+    // Each client of pgbench is a connection, and the services need theirs.
+    let clients = clients.min(pgbench::clients_max(target).await?);
     println!(
         "Measuring bare SQL on this machine: pgbench, {clients} clients, {} s …",
         args.pgbench_seconds
@@ -107,22 +117,26 @@ fn report(
     limit: Option<SqlLimit>,
     samples: Samples,
     driven: DriveResult,
-    shipping: ShippingResult,
+    ends: Ends,
     books: LedgerCounts,
     backlog: Option<Backlog>,
 ) -> Report {
     let tally = driven.tally;
-    let drain = backlog.map(|backlog| drain(&shipping, backlog));
+    let Ends { shipped, mailed } = ends;
+    let drain = backlog.map(|backlog| drain(&shipped, backlog));
     Report {
         drive: describe(plan),
         accepted: tally.orders.len() as u64,
         accepted_per_s: driven.accepted_in_window as f64
             / driven.window.as_secs_f64().max(f64::EPSILON),
-        shipped: shipping.shipped,
-        shipped_per_s: shipping.shipped as f64 / shipping.span_s().max(f64::EPSILON),
+        shipped: shipped.orders,
+        shipped_per_s: shipped.per_s(),
+        receipts: mailed.orders,
+        receipts_per_s: mailed.per_s(),
         response: Percentiles::of(&tally.responses),
         replay: Percentiles::of(&tally.replays),
-        request_to_shipped: Percentiles::of(&shipping.to_shipped),
+        request_to_shipped: Percentiles::of(&shipped.took),
+        request_to_receipt: Percentiles::of(&mailed.took),
         generator_late: Percentiles::of(&tally.lateness),
         counts: tally.counts,
         first_error: tally.first_error,
@@ -134,15 +148,15 @@ fn report(
     }
 }
 
-fn drain(shipping: &ShippingResult, backlog: Backlog) -> BacklogDrain {
+fn drain(shipped: &Reached, backlog: Backlog) -> BacklogDrain {
     let since_start_s =
         |unix_us: i64| (unix_us - backlog.payment_started_unix_us).max(1) as f64 / 1e6;
-    let seconds = since_start_s(shipping.last_shipped_unix_us);
+    let seconds = since_start_s(shipped.last_unix_us);
     BacklogDrain {
-        orders: shipping.shipped,
+        orders: shipped.orders,
         seconds,
-        first_after_s: since_start_s(shipping.first_shipped_unix_us),
-        orders_per_s: shipping.shipped as f64 / seconds,
+        first_after_s: since_start_s(shipped.first_unix_us),
+        orders_per_s: shipped.orders as f64 / seconds,
         before: backlog.before,
         after: backlog.after,
     }

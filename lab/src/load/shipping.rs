@@ -1,4 +1,5 @@
-//! After the drive: waits until every accepted order has shipped, then counts its charges.
+//! After the drive: waits until every accepted order has shipped and its receipt is sent, then counts
+//! its charges.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,18 +18,24 @@ use endpoints::provider;
 /// Orders per query.
 const ORDERS_PER_QUERY_MAX: usize = 10_000;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// If nothing ships for this long, the rest will not ship either.
+/// If no further order gets there for this long, the rest will not either.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
-/// When the accepted orders shipped.
-pub(super) struct ShippingResult {
-    pub(super) shipped: u64,
-    /// From the due time of the request to the transaction that made the order `shipped`.
-    pub(super) to_shipped: Histogram<u64>,
+/// When the accepted orders reached a point.
+pub(super) struct Reached {
+    pub(super) orders: u64,
+    /// From the due time of the request.
+    pub(super) took: Histogram<u64>,
     pub(super) first_due_unix_us: i64,
-    pub(super) first_shipped_unix_us: i64,
-    pub(super) last_shipped_unix_us: i64,
+    pub(super) first_unix_us: i64,
+    pub(super) last_unix_us: i64,
 }
+
+/// The ids of the given orders that have reached the point, and when. The times are when the
+/// transactions began, so they are a few milliseconds too early.
+const SHIPPED: &str = "select id, updated_at from orders where id = any($1) and status = $2";
+const RECEIPT_SENT: &str =
+    "select order_id, sent_at from receipts where order_id = any($1) and status = $2";
 
 #[derive(Debug, Default, Clone, Serialize)]
 /// How many charges the accepted orders have in the provider's books.
@@ -44,34 +51,56 @@ pub(super) struct LedgerCounts {
 pub(super) async fn wait_until_shipped(
     orders: &PgPool,
     accepted: &[Accepted],
-) -> anyhow::Result<ShippingResult> {
+) -> anyhow::Result<Reached> {
+    let status = endpoints::status::ORDER_SHIPPED;
+    let waited = wait_until_reached(orders, accepted, SHIPPED, status).await;
+    waited.context("reading which orders have shipped")
+}
+
+/// Returns when all receipts are sent, or when none was sent for [`STALL_MAX`].
+pub(super) async fn wait_until_mailed(
+    receipts: &PgPool,
+    accepted: &[Accepted],
+) -> anyhow::Result<Reached> {
+    let status = endpoints::status::RECEIPT_SENT;
+    let waited = wait_until_reached(receipts, accepted, RECEIPT_SENT, status).await;
+    waited.context("reading which receipts are sent")
+}
+
+async fn wait_until_reached(
+    database: &PgPool,
+    accepted: &[Accepted],
+    query: &'static str,
+    status: &str,
+) -> anyhow::Result<Reached> {
     let mut due: HashMap<Uuid, i64> = accepted
         .iter()
         .map(|order| (order.id, order.due_unix_us))
         .collect();
-    let mut result = ShippingResult {
-        shipped: 0,
-        to_shipped: histogram()?,
+    let mut reached = Reached {
+        orders: 0,
+        took: histogram()?,
         first_due_unix_us: due.values().copied().min().unwrap_or_default(),
-        first_shipped_unix_us: i64::MAX,
-        last_shipped_unix_us: 0,
+        first_unix_us: i64::MAX,
+        last_unix_us: 0,
     };
     let mut progress_at = Instant::now();
     loop {
         let open: Vec<Uuid> = due.keys().copied().collect();
-        let shipped_before = result.shipped;
+        let before = reached.orders;
         for batch in open.chunks(ORDERS_PER_QUERY_MAX) {
-            for (id, shipped_at) in shipped_of(orders, batch).await? {
+            let found = sqlx::query_as(query).bind(batch).bind(status);
+            for (id, at) in found.fetch_all(database).await? {
                 if let Some(due_unix_us) = due.remove(&id) {
-                    result.add(due_unix_us, shipped_at);
+                    reached.add(due_unix_us, at);
                 }
             }
         }
-        if result.shipped > shipped_before {
+        if reached.orders > before {
             progress_at = Instant::now();
         }
         if due.is_empty() || progress_at.elapsed() >= STALL_MAX {
-            return Ok(result);
+            return Ok(reached);
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
@@ -96,27 +125,19 @@ pub(super) async fn count_charges(
     Ok(counts)
 }
 
-impl ShippingResult {
-    fn add(&mut self, due_unix_us: i64, shipped_at: DateTime<Utc>) {
-        let shipped_unix_us = shipped_at.timestamp_micros();
-        let took_us = u64::try_from(shipped_unix_us - due_unix_us).unwrap_or_default();
-        self.shipped += 1;
-        record(&mut self.to_shipped, Duration::from_micros(took_us));
-        self.first_shipped_unix_us = self.first_shipped_unix_us.min(shipped_unix_us);
-        self.last_shipped_unix_us = self.last_shipped_unix_us.max(shipped_unix_us);
+impl Reached {
+    fn add(&mut self, due_unix_us: i64, at: DateTime<Utc>) {
+        let unix_us = at.timestamp_micros();
+        let took_us = u64::try_from(unix_us - due_unix_us).unwrap_or_default();
+        self.orders += 1;
+        record(&mut self.took, Duration::from_micros(took_us));
+        self.first_unix_us = self.first_unix_us.min(unix_us);
+        self.last_unix_us = self.last_unix_us.max(unix_us);
     }
 
-    pub(super) fn span_s(&self) -> f64 {
-        (self.last_shipped_unix_us - self.first_due_unix_us).max(0) as f64 / 1e6
+    /// Orders per second, from the first request to the last order that got here.
+    pub(super) fn per_s(&self) -> f64 {
+        let span_s = (self.last_unix_us - self.first_due_unix_us).max(0) as f64 / 1e6;
+        self.orders as f64 / span_s.max(f64::EPSILON)
     }
-}
-
-/// `updated_at` is when the shipping transaction started, so it is a few milliseconds too early.
-async fn shipped_of(orders: &PgPool, ids: &[Uuid]) -> anyhow::Result<Vec<(Uuid, DateTime<Utc>)>> {
-    sqlx::query_as("select id, updated_at from orders where id = any($1) and status = $2")
-        .bind(ids)
-        .bind(endpoints::status::ORDER_SHIPPED)
-        .fetch_all(orders)
-        .await
-        .context("reading which orders have shipped")
 }

@@ -54,9 +54,9 @@ kill_instance() {
     return 1
 }
 
-freeze() { docker pause "$2" >/dev/null && say "paused $(name_of "$2")"; }
+pause() { docker pause "$2" >/dev/null && say "paused $(name_of "$2")"; }
 # After a pause Docker reports the container as unhealthy until the next probe.
-thaw() {
+resume() {
     docker unpause "$2" >/dev/null || return 1
     say "resumed $(name_of "$2")"
     for _ in {1..50}; do
@@ -85,7 +85,7 @@ cut_network() {
         say "disconnected $(name_of "$container") from $name"
     done
 }
-mend_network() {
+restore_network() {
     local container name
     name=$(network provider "$(first_of psp)") || exit 1
     name=${name% *}

@@ -4,7 +4,7 @@
 command -v kubectl >/dev/null || fail "kubectl is missing; install it"
 cluster() { kubectl --namespace "${NAMESPACE:-chargeonce}" "$@"; }
 
-why_not() {
+unsupported_reason() {
     case $1 in
     kill-postgres | kill-kafka) echo "Postgres and Kafka run outside the cluster: run this script against containers or processes" ;;
     pause-payment) echo "a pod cannot be paused: run this script against containers or processes" ;;
@@ -60,7 +60,7 @@ cut_network() {
     address=$(address_of "$provider")
     reaches "$pod" "$address" || fail "$pod cannot reach the provider at $address, even before the cut"
     saved=$(cluster get "$policy" -o yaml)
-    at_exit mend_network
+    at_exit restore_network
     cluster delete "$policy" >/dev/null && say "deleted $policy"
     is_cut_off "$pod" "$address" ||
         fail "$pod still reaches the provider; use a network plugin that enforces policies"
@@ -69,7 +69,7 @@ cut_network() {
     # reach the next process.
     kill_all psp
 }
-mend_network() { cluster create -f - <<<"$saved" >/dev/null && say "created $policy again"; }
+restore_network() { cluster create -f - <<<"$saved" >/dev/null && say "created $policy again"; }
 
 # is_cut_off POD ADDRESS: waits until the pod cannot connect. A policy change takes a moment to apply.
 is_cut_off() {

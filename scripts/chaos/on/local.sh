@@ -21,7 +21,7 @@ instances() {
 }
 url_of() { lab chaos instances "$1" | awk -v pid="$2" '$1 == pid { print $2 }'; }
 
-why_not() {
+unsupported_reason() {
     local name=${1#kill-} pid
     [[ $name == postgres || $name == kafka ]] || return 0
     pid=$(lab chaos instances "$name" | cut -d ' ' -f 1)
@@ -45,8 +45,8 @@ kill_instance() {
     return 1
 }
 
-freeze() { kill -STOP "$2" && say "kill -STOP $2   ($1)"; }
-thaw() { kill -CONT "$2" && say "kill -CONT $2   ($1)"; }
+pause() { kill -STOP "$2" && say "kill -STOP $2   ($1)"; }
+resume() { kill -CONT "$2" && say "kill -CONT $2   ($1)"; }
 
 need_two() {
     [[ $(instances "$1" | wc -l) -ge 2 ]] ||
@@ -57,7 +57,7 @@ need_two() {
 # the provider is paused.
 cut_network() {
     provider=$(instances psp)
-    at_exit thaw psp "$provider"
-    freeze psp "$provider"
+    at_exit resume psp "$provider"
+    pause psp "$provider"
 }
-mend_network() { thaw psp "$provider"; }
+restore_network() { resume psp "$provider"; }

@@ -1,10 +1,7 @@
 //! Settings from flags or the environment, checked before the service binds its port.
 
 use clap::builder::RangedU64ValueParser;
-use clap::{Args, Parser, Subcommand, value_parser};
-
-/// Longest key window: a year. The table keeps every key for that long.
-const KEY_WINDOW_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
+use clap::{Args, Parser, Subcommand};
 
 /// The order service of ChargeOnce: accepts orders and tracks their payment and shipment.
 #[derive(Debug, Parser)]
@@ -30,10 +27,8 @@ pub enum Command {
 #[command(mut_arg("listen", |arg| arg.default_value("127.0.0.1:8081")))]
 #[command(mut_arg("kafka_group", |arg| arg.default_value("order")))]
 pub struct Config {
-    /// How long an idempotency key is honoured.
-    #[arg(long, env = "KEY_WINDOW_SECONDS", default_value_t = 86_400)]
-    #[arg(value_parser = value_parser!(u64).range(1..=KEY_WINDOW_SECONDS_MAX))]
-    pub key_window_seconds: u64,
+    #[command(flatten)]
+    pub idempotency: idempotency::Settings,
     /// Maximum number of requests that wait to be stored; further requests get 503.
     #[arg(long, env = "INTAKE_QUEUE_MAX", default_value_t = 1_000, value_parser = at_least_one())]
     pub intake_queue_max: usize,

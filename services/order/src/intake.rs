@@ -27,13 +27,20 @@ pub struct Intake {
     queue: mpsc::Sender<Job>,
 }
 
-/// The queue is full, or the store is unreachable. The writer has logged the cause.
-#[derive(Debug)]
-pub struct Unavailable;
+/// Why an order was not stored. The writer has logged the cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotStored {
+    /// The queue is full, the store is unreachable, or its response was lost. A retry may succeed.
+    #[error("the store is unreachable or too busy")]
+    Unavailable,
+    /// The store rejects the order, or its tables are inconsistent.
+    #[error("the order cannot be stored; the intake writer logged the cause")]
+    Failed,
+}
 
 struct Job {
     order: Arc<NewOrder>,
-    reply: oneshot::Sender<Result<Placement, Unavailable>>,
+    reply: oneshot::Sender<Result<Placement, NotStored>>,
 }
 
 pub struct Writer {
@@ -70,12 +77,12 @@ impl Intake {
     }
 
     /// Stores the order. If the queue is full, fails immediately: waiting would make the queue longer.
-    pub async fn submit(&self, order: Arc<NewOrder>) -> Result<Placement, Unavailable> {
+    pub async fn submit(&self, order: Arc<NewOrder>) -> Result<Placement, NotStored> {
         let (reply, placement) = oneshot::channel();
         self.queue
             .try_send(Job { order, reply })
-            .map_err(|_| Unavailable)?;
-        placement.await.unwrap_or(Err(Unavailable))
+            .map_err(|_| NotStored::Unavailable)?;
+        placement.await.unwrap_or(Err(NotStored::Unavailable))
     }
 }
 
@@ -107,7 +114,7 @@ impl Writer {
         let (orders, replies): (Vec<_>, Vec<_>) =
             batch.into_iter().map(|job| (job.order, job.reply)).unzip();
         crash::point("intake.received");
-        match database::query_with_timeout(WRITE_TIMEOUT, self.write(&orders)).await {
+        match database::with_timeout(WRITE_TIMEOUT, self.write(&orders)).await {
             Ok(placements) => {
                 crash::point("intake.committed");
                 self.wake.wake();
@@ -125,15 +132,19 @@ impl Writer {
             Err(error) => {
                 tracing::error!(%error, orders = orders.len(), "orders could not be stored");
                 let found = read_back::find_placements(&self.pool, &orders, &error).await;
+                let otherwise = match error.is_transient() {
+                    true => NotStored::Unavailable,
+                    false => NotStored::Failed,
+                };
                 for (placement, reply) in found.into_iter().zip(replies) {
-                    let _ = reply.send(placement.ok_or(Unavailable));
+                    let _ = reply.send(placement.ok_or(otherwise));
                 }
             }
         }
     }
 
     /// One commit. Without references, a single statement is the transaction.
-    async fn write(&mut self, orders: &[Arc<NewOrder>]) -> sqlx::Result<Vec<Placement>> {
+    async fn write(&mut self, orders: &[Arc<NewOrder>]) -> Result<Vec<Placement>, database::Error> {
         // Taken out of `self`: if anything below fails, the connection is not used again.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -172,10 +183,10 @@ fn split_distinct(jobs: &mut Vec<Job>) -> Vec<Job> {
 /// cannot be stored. If the store is unreachable or slow, every single order would wait for it in
 /// turn.
 fn may_succeed_alone(error: &database::Error) -> bool {
-    let database::Error::Sql(error) = error else {
-        return false;
+    let database::Error::Sql(sql) = error else {
+        return !error.is_transient();
     };
-    let code = error.as_database_error().and_then(|error| error.code());
+    let code = sql.as_database_error().and_then(|error| error.code());
     let is_rolled_back = code.is_some_and(|code| code.starts_with("40"));
-    is_rolled_back || !database::is_transient(error)
+    is_rolled_back || !error.is_transient()
 }

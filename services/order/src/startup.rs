@@ -17,7 +17,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         queue_max: config.intake_queue_max,
         batch_max: config.intake_batch_max,
         writers: config.intake_writers,
-        window_seconds: config.key_window_seconds,
+        window_seconds: config.idempotency.key_window_seconds,
     };
     let builder = Builder::new("order", config.application)?;
     let (pool, wake) = (builder.pool().clone(), Wake::default());
@@ -27,7 +27,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         authenticator: Authenticator::new(pool.clone()),
         intake,
         wake: wake.clone(),
-        key_window_seconds: config.key_window_seconds,
+        key_window_seconds: config.idempotency.key_window_seconds,
     };
     let mut builder = builder
         .outbox(wake)?

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, value_parser};
-
-/// Longest key window: a year. The table keeps each key for the whole window.
-const KEY_WINDOW_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
+use clap::{Args, Parser, Subcommand};
 
 /// The payment service of ChargeOnce: charges and refunds each order once.
 #[derive(Debug, Parser)]
@@ -66,6 +63,9 @@ pub struct Config {
     /// How far back a scheduled reconciliation looks.
     #[arg(long, env = "RECONCILE_LOOKBACK_SECONDS", default_value_t = 7 * 86_400)]
     pub reconcile_lookback_seconds: u64,
+    /// How long the reports of reconciliations are kept.
+    #[arg(long, env = "RECONCILE_REPORT_RETENTION_SECONDS", default_value_t = 90 * 86_400)]
+    pub reconcile_report_retention_seconds: u64,
     /// How often a charger looks for due attempts if nothing wakes it.
     #[arg(long, env = "CHARGER_POLL_MS", default_value_t = 250)]
     pub charger_poll_ms: u64,
@@ -80,10 +80,8 @@ pub struct Config {
     /// with the same key.
     #[arg(long, env = "DIRECT_WAIT_MS", default_value_t = 10_000)]
     pub direct_wait_ms: u64,
-    /// How long an idempotency key is honoured.
-    #[arg(long, env = "KEY_WINDOW_SECONDS", default_value_t = 86_400)]
-    #[arg(value_parser = value_parser!(u64).range(1..=KEY_WINDOW_SECONDS_MAX))]
-    pub key_window_seconds: u64,
+    #[command(flatten)]
+    pub idempotency: idempotency::Settings,
     #[command(flatten)]
     pub application: application::Settings,
 }

@@ -11,7 +11,7 @@ use api_keys::Principal;
 use idempotency::store::{self as keys, Claim};
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse};
 use service_kit::crash;
-use service_kit::database::{self, STORE_TIMEOUT};
+use service_kit::database::{self, Inconsistent, STORE_TIMEOUT};
 use sqlx::{Connection as _, PgConnection, PgPool};
 use telemetry::Context;
 use tokio::sync::Notify;
@@ -94,10 +94,10 @@ impl DirectCharges {
     /// Claims the key and stores the attempt in one commit, or returns why it could not. After a
     /// time-out the outcome is unknown; a retry with the same key finds it.
     pub async fn open(&self, request: &ChargeRequest) -> Result<OpenResult, database::Error> {
-        database::query_with_timeout(STORE_TIMEOUT, self.try_open(request)).await
+        database::with_timeout(STORE_TIMEOUT, self.try_open(request)).await
     }
 
-    async fn try_open(&self, request: &ChargeRequest) -> sqlx::Result<OpenResult> {
+    async fn try_open(&self, request: &ChargeRequest) -> Result<OpenResult, database::Error> {
         // Join before the commit. A later join could miss the outcome.
         let wait = self.waiting.join(request.id);
         let mut connection = database::acquire(&self.pool).await?;
@@ -124,7 +124,7 @@ impl DirectCharges {
         tx: &mut PgConnection,
         request: &ChargeRequest,
         wait: Wait,
-    ) -> sqlx::Result<OpenResult> {
+    ) -> Result<OpenResult, database::Error> {
         let (scope, window) = (request.scope(), self.key_window_seconds);
         let claim = keys::claim(tx, scope, &request.fingerprint, Some(request.id), window).await?;
         Ok(match claim {
@@ -162,7 +162,7 @@ impl DirectCharges {
                 () = self.closing.cancelled() => {}
             }
             let is_last = Instant::now() >= deadline || self.closing.is_cancelled();
-            match database::query_with_timeout(STORE_TIMEOUT, self.read_outcome(request)).await {
+            match database::with_timeout(STORE_TIMEOUT, self.read_outcome(request)).await {
                 Ok(WaitResult::Settled(response)) => return Ok(WaitResult::Settled(response)),
                 seen if is_last => return seen,
                 _ => {}
@@ -171,10 +171,10 @@ impl DirectCharges {
     }
 
     /// Reads the payment first: the commit that settles it also completes the key.
-    async fn read_outcome(&self, request: &ChargeRequest) -> sqlx::Result<WaitResult> {
+    async fn read_outcome(&self, request: &ChargeRequest) -> Result<WaitResult, database::Error> {
         let mut connection = database::acquire(&self.pool).await?;
         let payment = direct::find(&mut connection, &request.principal.id, request.id).await?;
-        let payment = payment.ok_or(sqlx::Error::RowNotFound)?;
+        let payment = payment.ok_or_else(|| Inconsistent::new("an accepted payment is missing"))?;
         if payment.status.is_open() {
             return Ok(WaitResult::StillOpen(Box::new(payment)));
         }
@@ -192,7 +192,7 @@ async fn store(
     tx: &mut PgConnection,
     request: &ChargeRequest,
     wait: Wait,
-) -> sqlx::Result<OpenResult> {
+) -> Result<OpenResult, database::Error> {
     let context = Context::current();
     let payment = NewPayment {
         id: request.id,
@@ -218,10 +218,14 @@ async fn store(
 }
 
 /// The payment that has the reference.
-async fn find_first(tx: &mut PgConnection, request: &ChargeRequest) -> sqlx::Result<Payment> {
-    let reference = request.charge.reference.as_deref().unwrap_or_default();
+async fn find_first(
+    tx: &mut PgConnection,
+    request: &ChargeRequest,
+) -> Result<Payment, database::Error> {
+    let missing = || Inconsistent::new("a used key has neither a payment nor a taken reference");
+    let reference = request.charge.reference.as_deref().ok_or_else(missing)?;
     let first = direct::find_by_reference(tx, &request.principal.id, reference).await?;
-    first.ok_or(sqlx::Error::RowNotFound)
+    Ok(first.ok_or_else(missing)?)
 }
 
 /// Builds the response from the table. The request either created a payment or found its reference
@@ -230,7 +234,7 @@ async fn derive_response(
     tx: &mut PgConnection,
     request: &ChargeRequest,
     resource_id: Option<Uuid>,
-) -> sqlx::Result<StoredResponse> {
+) -> Result<StoredResponse, database::Error> {
     if let Some(id) = resource_id
         && let Some(created) = direct::find(tx, &request.principal.id, id).await?
     {

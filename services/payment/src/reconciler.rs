@@ -5,6 +5,7 @@
 //! point: every step is idempotent, and the next reconciliation repeats an interrupted one.
 
 mod page;
+mod sweep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::psp;
 use crate::store::reconciliations::{self, Report};
 use crate::waiting::Waiting;
 use page::Range;
+pub use sweep::sweep;
 
 /// Longest time to compare and store one page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -184,7 +186,8 @@ impl Reconciler {
 }
 
 impl Trigger {
-    fn name(self) -> &'static str {
+    /// As the column `reconciliations.trigger` stores it.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Schedule => "schedule",
             Self::Operator { .. } => "operator",

@@ -18,7 +18,7 @@ use crate::charger::{self, Answered, Charger, Queue};
 use crate::config::{Config, Migration};
 use crate::consumer::PayOrders;
 use crate::direct::{self, DirectCharges};
-use crate::reconciler::Reconciler;
+use crate::reconciler::{self, Reconciler};
 use crate::recorder::Recorder;
 use crate::routes::Services;
 use crate::waiting::Waiting;
@@ -32,10 +32,15 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let (sender, answers) = mpsc::channel(config.psp_in_flight_max);
     let recorder = shared.recorder(&config);
     let reconciler = shared.reconciler(&config);
+    let retention = Duration::from_secs(config.reconcile_report_retention_seconds);
     let mut builder = builder
         .outbox(shared.wake.clone())?
         .consumer(shared.pay_orders())?
         .sweep("expired idempotency keys", idempotency::sweep(&pool))
+        .sweep(
+            "old reconciliation reports",
+            reconciler::sweep(&pool, retention),
+        )
         .gauge("open payments", gauge::gauge(&pool))
         .routes(routes::table(shared.services(&config, reconciler.clone())))
         .worker("reconciler", |shutdown| reconciler.run(shutdown))
@@ -46,7 +51,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         builder = builder.worker("charger", |shutdown| charger.run(shutdown));
     }
     let closing = shared.closing;
-    builder = builder.worker("end of direct charge waits", |shutdown| async move {
+    builder = builder.worker("direct charge shutdown", |shutdown| async move {
         shutdown.cancelled().await;
         closing.cancel();
         Ok(())
@@ -172,7 +177,7 @@ impl Shared {
                 pool: self.pool.clone(),
                 due: self.due.clone(),
                 waiting: self.waiting.clone(),
-                key_window_seconds: config.key_window_seconds,
+                key_window_seconds: config.idempotency.key_window_seconds,
                 wait: Duration::from_millis(config.direct_wait_ms),
                 poll: direct::POLL_DEFAULT,
                 closing: self.closing.clone(),

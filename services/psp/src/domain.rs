@@ -8,6 +8,6 @@ pub mod clock;
 pub mod fault;
 pub mod key_use;
 pub mod operation;
-pub mod payment_method;
 pub mod refund;
 pub mod request;
+pub mod test_method;

@@ -87,7 +87,7 @@ pub struct Smtp {
     #[arg(long, env = "SMTP_PASSWORD", hide_env_values = true)]
     pub smtp_password: Option<String>,
     /// Maximum number of concurrent connections to the mail server.
-    #[arg(long, env = "SMTP_CONNECTIONS_MAX", default_value_t = 8)]
+    #[arg(long, env = "SMTP_CONNECTIONS_MAX", default_value_t = 32)]
     pub smtp_connections_max: usize,
     /// Longest time from connecting until the server is ready for the content (its reply to DATA).
     #[arg(long, env = "SMTP_TIMEOUT_MS", default_value_t = 30_000)]

@@ -4,7 +4,7 @@
 //! provider, a mail server cannot be asked whether it accepted a mail. So the lease counts each try as a
 //! try in doubt, and the number of tries in doubt limits the repeats.
 
-use std::time::Instant;
+mod floor;
 
 use anyhow::Context as _;
 use leases::{LeaseRequest, Work};
@@ -13,11 +13,14 @@ use money::{Currency, Money};
 use service_kit::{crash, database};
 use sqlx::PgPool;
 use telemetry::{Kind, Span, metric};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::domain::mail::Receipt;
 use crate::domain::{SendOutcome, TRIES_IN_DOUBT_MAX};
 use crate::smtp;
 use crate::store::receipts::{self, Leased};
+use floor::Floor;
 
 /// The error stored with a mail whose last allowed try ended without a recorded outcome.
 const GIVEN_UP: &str =
@@ -26,9 +29,17 @@ const GIVEN_UP: &str =
 const LEASE_EXPIRED: &str = "the lease expired before the mail was sent";
 
 pub struct Sender {
-    pub pool: PgPool,
-    pub smtp: smtp::Client,
-    pub from: Mailbox,
+    pool: PgPool,
+    smtp: smtp::Client,
+    from: Mailbox,
+    floor: Mutex<Floor>,
+}
+
+/// A leased mail, and the time until which its dialogue may start. A dialogue that starts later could
+/// outlast the lease, and another sender would send the same mail at the same time.
+pub struct DueMail {
+    mail: Leased,
+    start_by: Instant,
 }
 
 /// The outcome of one try. The span stays open until the outcome is recorded.
@@ -38,40 +49,54 @@ pub struct Tried {
     pub span: Span,
 }
 
+impl Sender {
+    pub fn new(pool: PgPool, smtp: smtp::Client, from: Mailbox) -> Self {
+        Self {
+            pool,
+            smtp,
+            from,
+            floor: Mutex::new(Floor::new()),
+        }
+    }
+}
+
 impl Work for Sender {
-    type Row = Leased;
+    type Row = DueMail;
     type Output = Tried;
 
-    async fn lease(&self, request: LeaseRequest) -> anyhow::Result<Vec<Leased>> {
-        let LeaseRequest {
-            token,
-            lease,
-            limit,
-        } = request;
+    async fn lease(&self, request: LeaseRequest) -> anyhow::Result<Vec<DueMail>> {
+        // Measured from before the statement, so that the lease ends here before it ends in the store.
+        let now = Instant::now();
+        let start_by = now + request.lease.saturating_sub(self.smtp.dialogue_max());
         let mut connection = database::acquire(&self.pool).await.context("connecting")?;
-        let leased = receipts::lease_due(&mut connection, token, lease, TRIES_IN_DOUBT_MAX, limit)
+        let floor = self.floor.lock().await.current(&mut connection).await?;
+        let lease = receipts::Lease {
+            token: request.token,
+            lease: request.lease,
+            limit: request.limit,
+            floor,
+            tries_in_doubt_max: TRIES_IN_DOUBT_MAX,
+            given_up_reason: GIVEN_UP,
+        };
+        let taken = receipts::lease_due(&mut connection, lease)
             .await
             .context("leasing mails")?;
-        if (leased.len() as i64) < limit {
-            // Nothing else is due: close the mails that may not be sent again.
-            let given_up = receipts::give_up(&mut connection, TRIES_IN_DOUBT_MAX, GIVEN_UP)
-                .await
-                .context("giving up on mails")?;
-            for order_id in given_up {
-                tracing::error!(%order_id, "receipt delivery unknown, no tries left");
-            }
+        for order_id in taken.given_up {
+            tracing::error!(%order_id, "receipt delivery unknown, no tries left");
         }
-        Ok(leased)
+        let leased = taken.leased.into_iter();
+        Ok(leased.map(|mail| DueMail { mail, start_by }).collect())
     }
 
     fn leased(&self) {
         crash::point("receipt.leased");
     }
 
-    async fn call(&self, mail: Leased) -> Tried {
+    async fn call(&self, due: DueMail) -> Tried {
+        let DueMail { mail, start_by } = due;
         let (span, started) = (start_span(&mail), Instant::now());
         let outcome = match compose(&mail, &self.from) {
-            Ok(message) => self.smtp.send(&message).await,
+            Ok(message) => self.smtp.send(&message, start_by).await,
             // The next try would fail in the same way.
             Err(error) => SendOutcome::PermanentFailure {
                 reason: format!("{error:#}"),
@@ -85,7 +110,8 @@ impl Work for Sender {
     }
 
     /// An expired lease is a result too: recording it removes this try from the tries in doubt.
-    fn expired(&self, mail: Leased) -> Option<Tried> {
+    fn expired(&self, due: DueMail) -> Option<Tried> {
+        let mail = due.mail;
         let outcome = SendOutcome::NotSent {
             reason: LEASE_EXPIRED.to_owned(),
         };

@@ -3,6 +3,12 @@
 //! The client takes the steps one by one over lettre's connection instead of using its transport. The
 //! transport reports what failed, but not whether the content was already sent, and the outcome
 //! depends on that.
+//!
+//! A mail costs two round trips: one for sender, recipients and DATA together if the server supports
+//! PIPELINING (RFC 2920), and one for the content. Each of them is sent with one write. A second
+//! small write would wait until the server has acknowledged the first, up to 40 ms.
+
+mod content;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,16 +17,20 @@ use anyhow::Context as _;
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, TlsParameters};
-use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
+use lettre::transport::smtp::commands::{Data, Ehlo, Mail, Rcpt};
 use lettre::transport::smtp::extension::ClientId;
-use lettre::transport::smtp::response::Severity;
+use lettre::transport::smtp::response::{Response, Severity};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::config::{Smtp, TlsMode};
 use crate::domain::SendOutcome;
 use crate::domain::send_outcome::{DialogueFailure, Stage, classify};
 
-/// Longest wait for the response to a liveness test of an idle connection.
-const LIVENESS_TIMEOUT: Duration = Duration::from_secs(2);
+/// The reason of a try that did not start.
+const NO_CONNECTION: &str = "all connections to the mail server were in use for too long";
+/// The keyword of servers that accept several commands at once.
+const PIPELINING: &str = "PIPELINING";
 
 pub struct Client {
     server: (String, u16),
@@ -30,9 +40,15 @@ pub struct Client {
     hello: ClientId,
     timeout: Duration,
     data_timeout: Duration,
-    /// Connections whose last dialogue succeeded. There are at most as many as concurrent dialogues,
-    /// which the sender limits.
-    idle: Mutex<Vec<AsyncSmtpConnection>>,
+    /// One permit for each dialogue.
+    dialogues: Semaphore,
+    /// Connections whose last dialogue succeeded: at most as many as there are permits.
+    idle: Mutex<Vec<Connection>>,
+}
+
+struct Connection {
+    smtp: AsyncSmtpConnection,
+    is_pipelining: bool,
 }
 
 impl Client {
@@ -56,12 +72,29 @@ impl Client {
             hello: ClientId::Domain(from.email.domain().to_owned()),
             timeout: Duration::from_millis(settings.smtp_timeout_ms),
             data_timeout: Duration::from_millis(settings.smtp_data_timeout_ms),
+            dialogues: Semaphore::new(settings.smtp_connections_max),
             idle: Mutex::new(Vec::new()),
         })
     }
 
-    /// Tries once to send a mail. Never fails: [`classify`] turns every failure into an outcome.
-    pub async fn send(&self, mail: &Message) -> SendOutcome {
+    /// Longest time of a dialogue.
+    pub fn dialogue_max(&self) -> Duration {
+        self.timeout + self.data_timeout
+    }
+
+    /// Tries once to send a mail. Never fails: [`classify`] turns every failure into an outcome. Waits
+    /// until `start_by` for its turn, and starts no dialogue after that.
+    pub async fn send(&self, mail: &Message, start_by: Instant) -> SendOutcome {
+        let turn = tokio::time::timeout_at(start_by, self.dialogues.acquire()).await;
+        match turn {
+            Ok(Ok(_turn)) if Instant::now() < start_by => self.dialogue(mail).await,
+            _ => SendOutcome::NotSent {
+                reason: NO_CONNECTION.to_owned(),
+            },
+        }
+    }
+
+    async fn dialogue(&self, mail: &Message) -> SendOutcome {
         let mut stage = Stage::Session;
         let prepare = self.prepare(mail, &mut stage);
         let prepared = tokio::time::timeout(self.timeout, prepare).await;
@@ -69,8 +102,8 @@ impl Client {
             Ok(connection) => connection,
             Err(failure) => return classify(stage, &failure),
         };
-        let content = mail.formatted();
-        let deliver = deliver(&mut connection, &content);
+        let content = content::encode(&mail.formatted());
+        let deliver = deliver(&mut connection.smtp, &content);
         let delivered = tokio::time::timeout(self.data_timeout, deliver).await;
         match delivered.unwrap_or_else(|_| Err(timed_out())) {
             Ok(()) => {
@@ -83,28 +116,29 @@ impl Client {
 
     /// Runs the dialogue up to the content. Afterwards the server waits for the content and has none of
     /// it yet.
+    ///
+    /// An idle connection is used without a test: a test would cost every mail a round trip. The server
+    /// may have closed it, or may end it after a number of mails. Then the mail starts over on a new
+    /// connection.
     async fn prepare(
         &self,
         mail: &Message,
         stage: &mut Stage,
-    ) -> Result<AsyncSmtpConnection, DialogueFailure> {
-        let mut connection = match self.take_idle().await {
-            Some(connection) => connection,
-            None => self.connect().await?,
-        };
-        let envelope = mail.envelope();
-        let from = Mail::new(envelope.from().cloned(), Vec::new());
-        connection.command(from).await.map_err(failure)?;
-        *stage = Stage::Envelope;
-        for to in envelope.to() {
-            let to = Rcpt::new(to.clone(), Vec::new());
-            connection.command(to).await.map_err(failure)?;
+    ) -> Result<Connection, DialogueFailure> {
+        let idle = self.idle().pop();
+        if let Some(connection) = idle {
+            let reuse = envelope(connection, mail, stage);
+            // Leaves time for a new connection if this one never responds.
+            let reused = tokio::time::timeout(self.timeout / 2, reuse).await;
+            let reused = reused.unwrap_or_else(|_| Err(timed_out()));
+            if reused.is_ok() || *stage != Stage::Session {
+                return reused;
+            }
         }
-        connection.command(Data).await.map_err(failure)?;
-        Ok(connection)
+        envelope(self.connect().await?, mail, stage).await
     }
 
-    async fn connect(&self) -> Result<AsyncSmtpConnection, DialogueFailure> {
+    async fn connect(&self) -> Result<Connection, DialogueFailure> {
         let (host, port) = (self.server.0.as_str(), self.server.1);
         let implicit = self.tls.clone().filter(|_| self.mode == TlsMode::Implicit);
         let mut connection = AsyncSmtpConnection::connect_tokio1(
@@ -124,33 +158,59 @@ impl Client {
             let login = connection.auth(DEFAULT_MECHANISMS, credentials);
             login.await.map_err(failure)?;
         }
-        Ok(connection)
-    }
-
-    /// Takes an idle connection that still responds. Those that the server has closed are dropped.
-    async fn take_idle(&self) -> Option<AsyncSmtpConnection> {
-        loop {
-            // Not in a loop condition, which would hold the lock during the wait.
-            let mut connection = self.idle().pop()?;
-            let alive = tokio::time::timeout(LIVENESS_TIMEOUT, connection.test_connected()).await;
-            if alive == Ok(true) {
-                return Some(connection);
-            }
-        }
+        // Asked once more, because lettre does not pass this keyword on.
+        let hello = connection.command(Ehlo::new(self.hello.clone())).await;
+        let is_pipelining = offers_pipelining(&hello.map_err(failure)?);
+        Ok(Connection {
+            smtp: connection,
+            is_pipelining,
+        })
     }
 
     /// A panic cannot leave the list half changed, so a poisoned lock is usable.
-    fn idle(&self) -> MutexGuard<'_, Vec<AsyncSmtpConnection>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Names sender and recipients and asks for permission to send the content: in one write if the server
+/// allows it, otherwise step by step. The responses are the same, one for each command.
+async fn envelope(
+    mut connection: Connection,
+    mail: &Message,
+    stage: &mut Stage,
+) -> Result<Connection, DialogueFailure> {
+    let envelope = mail.envelope();
+    let mut commands = vec![Mail::new(envelope.from().cloned(), Vec::new()).to_string()];
+    for to in envelope.to() {
+        commands.push(Rcpt::new(to.clone(), Vec::new()).to_string());
+    }
+    commands.push(Data.to_string());
+    let smtp = &mut connection.smtp;
+    for (index, command) in commands.iter().enumerate() {
+        let response = match (connection.is_pipelining, index) {
+            (false, _) => smtp.command(command).await,
+            (true, 0) => smtp.command(commands.concat()).await,
+            (true, _) => smtp.read_response().await,
+        };
+        response.map_err(failure)?;
+        // The server has accepted the sender: what follows is about this mail.
+        *stage = Stage::Envelope;
+    }
+    Ok(connection)
+}
+
+fn offers_pipelining(hello: &Response) -> bool {
+    let is_keyword = |line: &str| line.trim().eq_ignore_ascii_case(PIPELINING);
+    hello.message().any(is_keyword)
 }
 
 /// Sends the content and reads the response to it.
 async fn deliver(
     connection: &mut AsyncSmtpConnection,
-    content: &[u8],
+    content: &str,
 ) -> Result<(), DialogueFailure> {
-    let response = connection.message(content).await.map_err(failure)?;
+    let response = connection.command(content).await.map_err(failure)?;
     let code = response.code();
     if code.severity == Severity::PositiveCompletion {
         return Ok(());

@@ -16,6 +16,10 @@ use crate::recorder::Recorder;
 use crate::sender::Sender;
 use crate::{routes, smtp};
 
+/// Mails that are leased for each connection. A connection is idle while its mail is recorded and the
+/// next ones are leased, unless further mails already wait for it.
+const MAILS_PER_CONNECTION_MAX: usize = 8;
+
 pub async fn build(config: Config) -> anyhow::Result<Application> {
     config.check()?;
     let (from, recipients) = (config.from_mailbox()?, config.recipients()?);
@@ -23,18 +27,15 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let builder = Builder::new("receipt", config.application)?;
     let pool = builder.pool().clone();
     let due = Arc::new(Notify::new());
-    let connections_max = config.smtp.smtp_connections_max;
-    let (results, tried) = mpsc::channel(connections_max);
-    let sender = Sender {
-        pool: pool.clone(),
-        smtp: smtp::Client::new(&config.smtp, &from)?,
-        from,
-    };
+    let in_flight_max = config.smtp.smtp_connections_max * MAILS_PER_CONNECTION_MAX;
+    let (results, tried) = mpsc::channel(in_flight_max);
+    let client = smtp::Client::new(&config.smtp, &from)?;
+    let sender = Sender::new(pool.clone(), client, from);
     let settings = leases::Settings {
         lease,
         poll: Duration::from_millis(config.sender_poll_ms),
-        in_flight_max: connections_max,
-        batch_max: connections_max,
+        in_flight_max,
+        batch_max: in_flight_max,
     };
     let sender = Worker::new(sender, settings, due.clone(), results);
     let recorder = Recorder {

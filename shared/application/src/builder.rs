@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use axum::Router;
 use inbox::{Consumer, Handler};
-use outbox::{Relay, Wake};
+use outbox::{Guard, Relay, Wake};
 use service_kit::{Gauges, Reading, Reaper, Step, Watch, database, http};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
@@ -46,16 +46,20 @@ impl Builder {
         &self.pool
     }
 
-    /// Adds an outbox: its relay, retention, gauges and operator routes. The relay publishes at
-    /// once when the service calls [`Wake::wake`] after a commit.
+    /// Adds an outbox: its relay, the guard against lost events, retention, gauges and operator routes.
+    /// The relay publishes at once when the service calls [`Wake::wake`] after a commit.
     pub fn outbox(mut self, wake: Wake) -> anyhow::Result<Self> {
         let database = (*self.pool.connect_options()).clone();
         let relay = Relay::new(self.settings.outbox(), database, wake.clone())?;
+        let kafka = &self.settings.kafka;
+        let (brokers, topic) = (&kafka.kafka_brokers, &kafka.kafka_topic);
+        let guard = Guard::new(self.pool.clone(), brokers, topic, wake.clone())?;
         let sweep = outbox::sweep(&self.pool, &self.settings.retention);
         let gauge = outbox::gauge(&self.pool);
         self.router = self.router.merge(outbox::routes(self.pool.clone(), wake));
         Ok(self
             .worker("relay", |shutdown| relay.run(shutdown))
+            .worker("outbox guard", |shutdown| guard.run(shutdown))
             .sweep("old outbox partitions", sweep)
             .gauge("outbox backlog", gauge))
     }

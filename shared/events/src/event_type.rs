@@ -1,11 +1,14 @@
-//! The event types: the value of the `ce_type` header.
+//! The names of the event types: the value of the `ce_type` header. The list is beside the payloads.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Defines the enum, [`EventType::ALL`] and the names from one list, so that they cannot differ.
+use crate::EventType;
+
+/// Defines the enum, [`EventType::ALL`] and the names from one list, so that they cannot differ, and
+/// implements `Event` for the payload of each type.
 macro_rules! event_types {
     ($($(#[$meta:meta])* $variant:ident = $name:literal,)+) => {
         /// One variant for each payload struct of the same name.
@@ -24,32 +27,22 @@ macro_rules! event_types {
                 }
             }
         }
+
+        $(impl Event for $variant {
+            const TYPE: EventType = EventType::$variant;
+
+            fn order_id(&self) -> Uuid {
+                self.order_id
+            }
+
+            fn attempt(&self) -> i32 {
+                self.attempt
+            }
+        })+
     };
 }
 
-// Each type with its publisher and its consumers. Names are part of the contract and of every event id: add new
-// ones, and never change or reuse one.
-event_types! {
-    /// published by order, consumed by payment.
-    OrderPlaced = "order.placed",
-    /// published by order, consumed by payment: the next attempt.
-    OrderPaymentRequested = "order.payment_requested",
-    /// published by order, consumed by fulfilment only: a request, not a decision.
-    OrderCancelRequested = "order.cancel_requested",
-    /// published by payment, consumed by fulfilment, order and receipt.
-    PaymentCaptured = "payment.captured",
-    /// published by payment, consumed by order.
-    PaymentDeclined = "payment.declined",
-    /// published by payment, consumed by order: the rejected attempt took no money and never will.
-    PaymentVoided = "payment.voided",
-    /// published by payment, consumed by order.
-    PaymentRefunded = "payment.refunded",
-    /// published by fulfilment, consumed by order.
-    FulfilmentShipped = "fulfilment.shipped",
-    /// published by fulfilment, consumed by payment: the only event that makes it void an attempt or
-    /// refund a charge.
-    FulfilmentRejected = "fulfilment.rejected",
-}
+pub(crate) use event_types;
 
 #[derive(Debug, Error)]
 #[error("unknown event type {0:?}")]

@@ -6,5 +6,5 @@ pub mod header;
 mod payload;
 
 pub use envelope::{Envelope, Origin};
-pub use event_type::{EventType, UnknownEventType};
+pub use event_type::UnknownEventType;
 pub use payload::*;

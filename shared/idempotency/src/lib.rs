@@ -6,6 +6,7 @@ mod key;
 mod policy;
 mod problem;
 mod response;
+mod settings;
 pub mod store;
 mod sweep;
 
@@ -13,6 +14,7 @@ pub use fingerprint::{ContentHash, Fingerprint};
 pub use key::{Key, MalformedKey};
 pub use policy::Policy;
 pub use response::StoredResponse;
+pub use settings::Settings;
 pub use sweep::{SWEEP_ROWS_MAX, sweep};
 
 /// A key with its principal and route. The same key of two principals, or on two routes, never

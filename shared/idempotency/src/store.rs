@@ -5,6 +5,10 @@ use uuid::Uuid;
 
 use crate::{Fingerprint, Scope, StoredResponse};
 
+/// Maximum number of rounds of one request. It starts over if its key expires or is deleted between
+/// two reads, so a second round nearly always ends it.
+pub const CLAIM_ROUNDS_MAX: u8 = 3;
+
 /// The state of a key, which decides what its request does.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Claim {

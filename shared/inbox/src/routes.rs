@@ -1,7 +1,6 @@
 //! Operator routes for parked messages.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -11,6 +10,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use service_kit::Problem;
 use service_kit::database::{self, STORE_TIMEOUT};
+use service_kit::request_error::operator_problem;
 
 use crate::consumer::Handler;
 use crate::parked;
@@ -21,8 +21,6 @@ use crate::redrive::{Discarded, Redriven};
 /// Largest page; a larger limit is reduced to it.
 const PAGE_ROWS_MAX: u32 = 1_000;
 const PAGE_ROWS_DEFAULT: u32 = 100;
-/// When to retry if the database is unreachable or another request holds the order.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) fn table<H: Handler>(processor: Arc<Processor<H>>) -> Router {
     Router::new()
@@ -78,7 +76,7 @@ async fn list<H: Handler>(
         let mut connection = database::acquire(&processor.pool).await?;
         summary::page(&mut connection, &processor.settings.group, after, rows_max).await
     });
-    let mut data = page.await.map_err(|error| problem(error.into()))?;
+    let mut data = page.await.map_err(operator_problem)?;
     let has_more = data.len() > limit as usize;
     data.truncate(limit as usize);
     let next = data.last().filter(|_| has_more).map(|row| row.id);
@@ -96,7 +94,7 @@ async fn inspect<H: Handler>(
         let summary = summary::find(&mut connection, group, id).await?;
         anyhow::Ok(summary.zip(parked::find(&mut connection, group, id).await?))
     });
-    let (summary, message) = found.await.map_err(problem)?.ok_or_else(unknown)?;
+    let (summary, message) = found.await.map_err(operator_problem)?.ok_or_else(unknown)?;
     let headers = message.raw.headers.iter();
     Ok(Json(Inspection {
         summary,
@@ -116,7 +114,7 @@ async fn redrive<H: Handler>(
     let id = read_id(&id)?;
     let limit = processor.settings.transaction_max;
     let redriven = database::with_timeout(limit, processor.redrive(id)).await;
-    redriven.map(Json).map_err(problem)
+    redriven.map(Json).map_err(operator_problem)
 }
 
 async fn discard<H: Handler>(
@@ -127,7 +125,7 @@ async fn discard<H: Handler>(
     let limit = processor.settings.transaction_max;
     match database::with_timeout(limit, processor.discard(id))
         .await
-        .map_err(problem)?
+        .map_err(operator_problem)?
     {
         Discarded::Done(redriven) => Ok(Json(DiscardResponse {
             discarded: true,
@@ -156,15 +154,6 @@ fn unknown() -> Problem {
 
 fn bad_query(error: &QueryRejection) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "invalid_query", error.body_text())
-}
-
-fn problem(error: anyhow::Error) -> Problem {
-    let chain = format!("{error:#}");
-    tracing::warn!(error = chain, "operator request failed");
-    match error.chain().any(database::is_transient_cause) {
-        true => Problem::unavailable(RETRY_AFTER),
-        false => Problem::internal(),
-    }
 }
 
 fn text(bytes: &[u8]) -> String {

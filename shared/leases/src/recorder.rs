@@ -83,7 +83,7 @@ impl<R: Record> Recorder<R> {
         let Err(error) = self.record_with_policy(batch).await else {
             return;
         };
-        if batch.len() == 1 || is_transient(&error) {
+        if batch.len() == 1 || database::is_transient_chain(&error) {
             self.log_lost(&error, batch);
             return;
         }
@@ -110,7 +110,7 @@ impl<R: Record> Recorder<R> {
                 return Ok(());
             };
             let is_over = keep_until.is_none_or(|end| Instant::now() >= end);
-            if is_over || !is_transient(&error) {
+            if is_over || !database::is_transient_chain(&error) {
                 return Err(error);
             }
             let error = format!("{error:#}");
@@ -131,10 +131,6 @@ impl<R: Record> Recorder<R> {
             tracing::error!(error, result, "result was not recorded");
         }
     }
-}
-
-fn is_transient(error: &anyhow::Error) -> bool {
-    error.chain().any(database::is_transient_cause)
 }
 
 #[cfg(test)]

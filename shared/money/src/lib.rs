@@ -2,6 +2,7 @@
 
 mod currency;
 mod payment_method;
+mod reference;
 
 use std::fmt;
 
@@ -9,6 +10,7 @@ use thiserror::Error;
 
 pub use currency::Currency;
 pub use payment_method::{InvalidPaymentMethod, PaymentMethod};
+pub use reference::{InvalidReference, Reference};
 
 /// Largest amount of one [`Money`], in minor units. It is far above any real order, and small enough
 /// that a 64-bit sum in SQL holds millions of such amounts without overflow.

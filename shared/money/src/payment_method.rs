@@ -33,10 +33,6 @@ impl PaymentMethod {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    pub fn into_string(self) -> String {
-        self.0
-    }
 }
 
 impl fmt::Display for PaymentMethod {

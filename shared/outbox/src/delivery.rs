@@ -1,75 +1,246 @@
-//! Delivers rows to the broker in order, and reports which ones it acknowledged.
+//! Delivers rows to the broker in order, and reports what became of each.
 
-use std::collections::HashSet;
-use std::time::SystemTime;
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Instant, SystemTime};
 
 use chrono::Utc;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use rdkafka::producer::DeliveryFuture;
 use telemetry::{Kind, Span, metric};
+use topic_log::Position;
 use uuid::Uuid;
 
-use crate::kafka;
+use crate::availability::Availability;
+use crate::held::Obstacle;
+use crate::kafka::{self, Partitions};
+use crate::positions::Delivered;
 use crate::settings::Settings;
 use crate::store::Row;
 
-/// Produces all rows in order and waits for the delivery reports. Returns the ids to mark as
-/// published. A delivered row is left out if an earlier event of its order failed: it is sent again
-/// after that event.
-pub(crate) async fn deliver(
-    producer: &kafka::Producer,
-    settings: &Settings,
-    rows: &[Row],
-) -> Vec<i64> {
-    let mut blocked: HashSet<Uuid> = HashSet::new();
-    let sent = send(producer, settings, rows, &mut blocked);
-    (settings.reached)("relay.produced");
-    let mut delivered = Vec::with_capacity(rows.len());
-    for (row, report, mut span) in sent {
-        let error = match report.await {
-            Ok(Ok(_)) if blocked.contains(&row.subject) => continue,
-            Ok(Ok(_)) => {
-                delivered.push(row.id);
-                let waited = (Utc::now() - row.created_at).to_std().unwrap_or_default();
-                metrics::histogram!(metric::OUTBOX_WAIT_SECONDS).record(waited);
-                continue;
-            }
-            Ok(Err((error, _))) => error.to_string(),
-            Err(_) => "the producer was closed".to_owned(),
-        };
-        tracing::debug!(order_id = %row.subject, error, "event not delivered");
-        span.fail(error);
-        blocked.insert(row.subject);
-    }
-    delivered
+/// What became of a batch.
+#[derive(Default)]
+pub(crate) struct Deliveries<'a> {
+    /// Rows to mark as published.
+    pub(crate) delivered: Vec<Delivered<'a>>,
+    /// Rows to hold.
+    pub(crate) stuck: Vec<(&'a Row, Obstacle)>,
+    /// Number of rows that are sent again in a later batch.
+    pub(crate) undelivered: usize,
 }
 
-/// Passes the rows to the producer. After a row that it rejects, later events of the same order are
-/// not sent at all: they would overtake it.
-fn send<'a>(
-    producer: &kafka::Producer,
-    settings: &Settings,
-    rows: &'a [Row],
-    blocked: &mut HashSet<Uuid>,
-) -> Vec<(&'a Row, DeliveryFuture, Span)> {
-    let mut sent = Vec::with_capacity(rows.len());
-    for row in rows {
-        if blocked.contains(&row.subject) {
-            continue;
+/// What became of one row.
+#[derive(Clone, Debug)]
+enum Fate {
+    Delivered(Position),
+    Stuck(Obstacle),
+    Undelivered,
+}
+
+/// Sends batches through one producer.
+pub(crate) struct Sender<'a> {
+    pub(crate) producer: &'a kafka::Producer,
+    pub(crate) settings: &'a Settings,
+    pub(crate) availability: &'a mut Availability,
+    /// The partitions of the topic, once the relay had to know them.
+    pub(crate) partitions: &'a mut Option<Partitions>,
+}
+
+impl Sender<'_> {
+    /// Produces the rows in order and waits for the delivery reports. `held` are orders of which an
+    /// earlier event is held.
+    ///
+    /// Waits for all reports, with one exception: rows of a partition that is unavailable while others
+    /// deliver are given up after [`Settings::partition_wait_max`].
+    pub(crate) async fn deliver<'r>(
+        &mut self,
+        rows: &'r [Row],
+        held: &BTreeSet<Uuid>,
+    ) -> Deliveries<'r> {
+        let mut fates: Vec<Option<Fate>> = rows.iter().map(|_| None).collect();
+        let mut blocked: BTreeSet<Uuid> = held.clone();
+        let mut reports = FuturesUnordered::new();
+        let mut spans: HashMap<usize, Span> = HashMap::new();
+        for (at, row) in rows.iter().enumerate() {
+            if blocked.contains(&row.subject) {
+                continue;
+            }
+            match self.send(row) {
+                Ok((report, span)) => {
+                    reports.push(async move { (at, report.await) });
+                    spans.insert(at, span);
+                }
+                // Later events of the order are not sent: they would overtake this one.
+                Err(fate) => {
+                    fates[at] = Some(fate);
+                    blocked.insert(row.subject);
+                }
+            }
         }
-        let mut span = publish_span(row, &settings.topic);
-        match kafka::send(producer, &settings.topic, row, &span) {
-            Ok(report) => sent.push((row, report, span)),
+        (self.settings.reached)("relay.produced");
+        loop {
+            let next = tokio::time::timeout(self.settings.partition_wait_max, reports.next());
+            match next.await {
+                Ok(Some((at, report))) => {
+                    let fate = fate_of(report, &rows[at], spans.get_mut(&at));
+                    fates[at] = Some(fate);
+                }
+                Ok(None) => break,
+                Err(_) => self.give_up_on_partitions(rows, held, &mut fates).await,
+            }
+            if spans.keys().all(|at| fates[*at].is_some()) {
+                break;
+            }
+        }
+        self.retry_rejected(rows, &mut fates).await;
+        self.collect(rows, held, fates)
+    }
+
+    /// Passes a row to the producer, or returns why that is not possible.
+    fn send(&self, row: &Row) -> Result<(DeliveryFuture, Span), Fate> {
+        if let Some(partitions) = &*self.partitions {
+            let kafka_partition = partitions.of(row.subject);
+            let unavailable = self.availability.unavailable(Instant::now());
+            if unavailable.contains(&kafka_partition) {
+                return Err(Fate::Stuck(Obstacle::Unavailable { kafka_partition }));
+            }
+        }
+        let mut span = publish_span(row, &self.settings.topic);
+        match kafka::send(self.producer, &self.settings.topic, row, &span) {
+            Ok(report) => Ok((report, span)),
             Err(error) => {
-                tracing::error!(
-                    order_id = %row.subject, event_id = %row.event_id, %error,
-                    "event cannot be sent and blocks later events of its order"
-                );
                 span.fail(error.to_string());
-                blocked.insert(row.subject);
+                Err(fate_of_error(&error))
             }
         }
     }
-    sent
+
+    /// Called when no report came for a while. Rows whose partition has no leader are given up, and so
+    /// are rows of partitions that stay silent while others deliver.
+    async fn give_up_on_partitions(
+        &mut self,
+        rows: &[Row],
+        held: &BTreeSet<Uuid>,
+        fates: &mut [Option<Fate>],
+    ) {
+        let Some(partitions) = self.producer.partitions(&self.settings.topic).await else {
+            return;
+        };
+        let some_delivered = fates
+            .iter()
+            .any(|fate| matches!(fate, Some(Fate::Delivered(_))));
+        for (row, fate) in rows.iter().zip(fates) {
+            if fate.is_some() || held.contains(&row.subject) {
+                continue;
+            }
+            let kafka_partition = partitions.of(row.subject);
+            if some_delivered || partitions.is_without_leader(kafka_partition) {
+                *fate = Some(Fate::Stuck(Obstacle::Unavailable { kafka_partition }));
+            }
+        }
+        *self.partitions = Some(partitions);
+    }
+
+    /// Kafka rejects messages by the batch in which they travel. So a rejected row is sent once more,
+    /// alone: only then it is certain that the row itself is the cause.
+    async fn retry_rejected(&self, rows: &[Row], fates: &mut [Option<Fate>]) {
+        let was_alone = fates.len() == 1;
+        for (row, fate) in rows.iter().zip(fates) {
+            let is_rejected = matches!(fate, Some(Fate::Stuck(Obstacle::Rejected { .. })));
+            if was_alone || !is_rejected {
+                continue;
+            }
+            *fate = Some(match self.send(row) {
+                Ok((report, mut span)) => fate_of(report.await, row, Some(&mut span)),
+                Err(fate) => fate,
+            });
+        }
+    }
+
+    /// Sorts the rows by their fates. A row behind one of its order that failed shares its fate, even if
+    /// it was delivered: it is sent again after that one.
+    fn collect<'r>(
+        &mut self,
+        rows: &'r [Row],
+        held: &BTreeSet<Uuid>,
+        fates: Vec<Option<Fate>>,
+    ) -> Deliveries<'r> {
+        let mut deliveries = Deliveries::default();
+        let mut stuck = held.clone();
+        let mut undelivered: BTreeSet<Uuid> = BTreeSet::new();
+        for (row, fate) in rows.iter().zip(fates) {
+            if stuck.contains(&row.subject) {
+                deliveries.stuck.push((row, Obstacle::Behind));
+                continue;
+            }
+            match fate {
+                Some(Fate::Delivered(position)) if !undelivered.contains(&row.subject) => {
+                    self.availability.delivered(position.partition);
+                    deliveries.delivered.push(Delivered { row, position });
+                }
+                Some(Fate::Stuck(obstacle)) if !undelivered.contains(&row.subject) => {
+                    stuck.insert(row.subject);
+                    deliveries.stuck.push((row, obstacle));
+                }
+                _ => {
+                    undelivered.insert(row.subject);
+                    deliveries.undelivered += 1;
+                }
+            }
+        }
+        self.note_failed_partitions(&deliveries);
+        deliveries
+    }
+
+    fn note_failed_partitions(&mut self, deliveries: &Deliveries<'_>) {
+        let now = Instant::now();
+        let already = self.availability.unavailable(now);
+        let mut failed = BTreeSet::new();
+        for (_, obstacle) in &deliveries.stuck {
+            if let Obstacle::Unavailable { kafka_partition } = obstacle
+                && !already.contains(kafka_partition)
+            {
+                failed.insert(*kafka_partition);
+            }
+        }
+        for kafka_partition in failed {
+            tracing::warn!(
+                kafka_partition,
+                "partition is unavailable, holding its orders"
+            );
+            self.availability.failed(kafka_partition, now);
+        }
+    }
+}
+
+fn fate_of(report: <DeliveryFuture as Future>::Output, row: &Row, span: Option<&mut Span>) -> Fate {
+    let error = match report {
+        Ok(Ok(delivery)) => {
+            let waited = (Utc::now() - row.created_at).to_std().unwrap_or_default();
+            metrics::histogram!(metric::OUTBOX_WAIT_SECONDS).record(waited);
+            return Fate::Delivered(Position {
+                partition: delivery.partition,
+                offset: delivery.offset,
+            });
+        }
+        Ok(Err((error, _))) => Some(error),
+        // The producer was closed.
+        Err(_) => None,
+    };
+    let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
+    tracing::debug!(order_id = %row.subject, error = text, "event not delivered");
+    if let Some(span) = span {
+        span.fail(text);
+    }
+    error.map_or(Fate::Undelivered, |error| fate_of_error(&error))
+}
+
+fn fate_of_error(error: &rdkafka::error::KafkaError) -> Fate {
+    if kafka::is_rejection(error) {
+        let reason = error.to_string();
+        return Fate::Stuck(Obstacle::Rejected { reason });
+    }
+    Fate::Undelivered
 }
 
 /// The span starts when the row was written, so the trace shows the time spent in the outbox.

@@ -1,5 +1,7 @@
 //! The Kafka producer, and the message format.
 
+use std::time::Duration;
+
 use chrono::SecondsFormat;
 use events::header;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -8,14 +10,38 @@ use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer a
 use rdkafka::{ClientConfig, ClientContext};
 use telemetry::Span;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::settings::Settings;
 use crate::store::Row;
+
+/// Longest wait for the list of partitions and leaders.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A producer, and whether it may still send.
 pub(crate) struct Producer {
     client: FutureProducer<Connections>,
     brokers_lost: CancellationToken,
+}
+
+/// The partitions of the topic.
+#[derive(Clone, Debug)]
+pub(crate) struct Partitions {
+    count: u32,
+    without_leader: Vec<i32>,
+}
+
+impl Partitions {
+    /// The partition of an order's events. The same rule as the producer's default partitioner.
+    pub(crate) fn of(&self, subject: Uuid) -> i32 {
+        let hash = crc32fast::hash(subject.to_string().as_bytes());
+        // The remainder is below the count, which fits.
+        (hash % self.count) as i32
+    }
+
+    pub(crate) fn is_without_leader(&self, partition: i32) -> bool {
+        self.without_leader.contains(&partition)
+    }
 }
 
 /// Notices that the client has lost the connection to all its brokers.
@@ -45,6 +71,27 @@ impl Producer {
         }
         let lost = self.brokers_lost.is_cancelled();
         lost.then(|| "all brokers were unreachable".to_owned())
+    }
+
+    /// Asks the brokers for the partitions of the topic. `None` if no broker responds or the topic does
+    /// not exist.
+    pub(crate) async fn partitions(&self, topic: &str) -> Option<Partitions> {
+        let (client, topic) = (self.client.clone(), topic.to_owned());
+        // The client blocks its thread until a broker responds.
+        let asked = tokio::task::spawn_blocking(move || {
+            let metadata = client
+                .client()
+                .fetch_metadata(Some(&topic), METADATA_TIMEOUT);
+            let metadata = metadata.ok()?;
+            let topic = metadata.topics().first()?;
+            let all = topic.partitions();
+            let without_leader = all.iter().filter(|it| it.leader() < 0);
+            Some(Partitions {
+                count: u32::try_from(all.len()).ok().filter(|count| *count > 0)?,
+                without_leader: without_leader.map(|it| it.id()).collect(),
+            })
+        });
+        asked.await.ok().flatten()
     }
 
     /// Waits until the producer has lost all its brokers.
@@ -113,6 +160,18 @@ pub(crate) fn send(
         .client
         .send_result(record)
         .map_err(|(error, _)| error)
+}
+
+/// Whether Kafka rejects this very message, so that sending it again cannot help.
+pub(crate) fn is_rejection(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            RDKafkaErrorCode::MessageSizeTooLarge
+                | RDKafkaErrorCode::InvalidRecord
+                | RDKafkaErrorCode::PolicyViolation
+        )
+    )
 }
 
 fn text<'a>(name: &'a str, value: &'a str) -> Header<'a, &'a str> {

@@ -1,11 +1,17 @@
 #![doc = include_str!("../README.md")]
 
+mod availability;
 mod backlog;
 mod delivery;
 mod enqueue;
+mod floors;
+mod guard;
+mod held;
 mod kafka;
 mod partitions;
+mod positions;
 mod relay;
+mod republication;
 mod republish;
 mod retention;
 mod routes;
@@ -16,6 +22,7 @@ mod store;
 
 pub use backlog::{Backlog, backlog, gauge};
 pub use enqueue::{COLUMNS, enqueue, shard_of};
+pub use guard::{Guard, Look};
 pub use relay::{Relay, StepOutcome, Wake};
 pub use republish::republish;
 pub use retention::{Maintained, Retention, maintain, sweep};

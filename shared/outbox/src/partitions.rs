@@ -26,6 +26,24 @@ pub(crate) async fn list(connection: &mut PgConnection) -> sqlx::Result<Vec<Part
     .await
 }
 
+/// The name of the partition with this end, which is a whole second and of which there is only one.
+fn name_until(until: DateTime<Utc>) -> String {
+    format!("outbox_until_{}", until.format("%Y%m%dt%H%M%S"))
+}
+
+/// Whether the partition with this end exists.
+pub(crate) async fn exists(
+    connection: &mut PgConnection,
+    until: DateTime<Utc>,
+) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select to_regclass($1) is not null as "exists!""#,
+        name_until(until)
+    )
+    .fetch_one(connection)
+    .await
+}
+
 /// Adds the partition of a time range. The caller must hold the table lock. Otherwise a writer that
 /// does not know the partition yet would route its row to the default partition, and the insert
 /// would fail.
@@ -34,13 +52,14 @@ pub(crate) async fn add(
     from: DateTime<Utc>,
     until: DateTime<Utc>,
 ) -> sqlx::Result<()> {
-    // The end is a whole second, and no two partitions share it.
-    let name = format!("outbox_until_{}", until.format("%Y%m%dt%H%M%S"));
+    let name = name_until(until);
     let (from, until) = (from.to_rfc3339(), until.to_rfc3339());
     let statements = format!(
         "create table {name} (like outbox including defaults including constraints)
              with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
-         create index on {name} (id) where published_at is null;
+         create index on {name} (((shard::bigint << 48) + id))
+             where published_at is null and not held;
+         create index on {name} (subject) where held;
          alter table outbox attach partition {name} for values from ('{from}') to ('{until}');"
     );
     sqlx::raw_sql(AssertSqlSafe(statements))
@@ -54,7 +73,11 @@ pub(crate) async fn has_unpublished(
     connection: &mut PgConnection,
     name: &str,
 ) -> sqlx::Result<bool> {
-    let sql = format!("select exists (select from {name} where published_at is null)");
+    // Two reads, one for each partial index.
+    let sql = format!(
+        "select exists (select from {name} where published_at is null and not held)
+             or exists (select from {name} where held)"
+    );
     sqlx::query_scalar(AssertSqlSafe(sql))
         .fetch_one(connection)
         .await
@@ -69,14 +92,6 @@ pub(crate) async fn lock_table(connection: &mut PgConnection) -> sqlx::Result<()
     Ok(())
 }
 
-/// Prevents partitions from being dropped until the transaction ends.
-pub(crate) async fn keep_all(connection: &mut PgConnection) -> sqlx::Result<()> {
-    sqlx::query!("lock table only outbox in access share mode")
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
 pub(crate) async fn drop(connection: &mut PgConnection, name: &str) -> sqlx::Result<()> {
     sqlx::raw_sql(AssertSqlSafe(format!("drop table {name}")))
         .execute(connection)
@@ -84,8 +99,56 @@ pub(crate) async fn drop(connection: &mut PgConnection, name: &str) -> sqlx::Res
     Ok(())
 }
 
-/// Deletes old published rows from the default partition, at most `rows_max`. There is no index for
-/// this, because that partition is empty unless maintenance did not run for a while.
+/// Whether the default partition has no rows.
+pub(crate) async fn is_default_empty(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select not exists (select from outbox_default order by created_at limit 1) as "empty!""#
+    )
+    .fetch_one(connection)
+    .await
+}
+
+/// Keeps rows of a time range out of the default partition. Does not look at the rows that it has:
+/// [`validate_exclusion`] does. Replaces the constraint of a round that was interrupted.
+pub(crate) async fn exclude_from_default(
+    connection: &mut PgConnection,
+    from: DateTime<Utc>,
+    until: DateTime<Utc>,
+) -> sqlx::Result<()> {
+    let (from, until) = (from.to_rfc3339(), until.to_rfc3339());
+    let sql = format!(
+        "alter table outbox_default drop constraint if exists outbox_default_exclusion;
+         alter table outbox_default add constraint outbox_default_exclusion
+             check (created_at < '{from}' or created_at >= '{until}') not valid"
+    );
+    sqlx::raw_sql(AssertSqlSafe(sql))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Reads the whole default partition, and blocks no writer meanwhile. It may take longer than other
+/// statements.
+pub(crate) async fn validate_exclusion(connection: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::raw_sql(
+        "begin;
+         set local statement_timeout = 0;
+         alter table outbox_default validate constraint outbox_default_exclusion;
+         commit",
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+pub(crate) async fn end_exclusion(connection: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::raw_sql("alter table outbox_default drop constraint if exists outbox_default_exclusion")
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Deletes old published rows from the default partition, at most `rows_max`.
 pub(crate) async fn reap_default(
     connection: &mut PgConnection,
     older_than: DateTime<Utc>,
@@ -95,6 +158,7 @@ pub(crate) async fn reap_default(
         "delete from outbox_default where ctid = any(array(
             select ctid from outbox_default
             where published_at is not null and created_at < $1
+            order by created_at
             limit $2 for update skip locked))",
         older_than,
         rows_max
@@ -115,22 +179,23 @@ pub(crate) async fn pages(connection: &mut PgConnection, name: &str) -> sqlx::Re
     .await
 }
 
-/// Marks the published rows of some pages as unpublished; returns how many. A range of pages limits
-/// the statement without an index over all rows.
+/// Marks the published rows of some pages as unpublished, if they were created in the time range;
+/// returns how many. A range of pages limits the statement without an index over all rows.
 pub(crate) async fn mark_unpublished(
     connection: &mut PgConnection,
     name: &str,
     pages: std::ops::Range<i64>,
-    since: DateTime<Utc>,
+    (since, until): (DateTime<Utc>, DateTime<Utc>),
 ) -> sqlx::Result<u64> {
     let std::ops::Range { start, end } = pages;
     let sql = format!(
         "update {name} set published_at = null
          where ctid >= '({start},0)'::tid and ctid < '({end},0)'::tid
-           and created_at >= $1 and published_at is not null"
+           and created_at >= $1 and created_at < $2 and published_at is not null"
     );
     let updated = sqlx::query(AssertSqlSafe(sql))
         .bind(since)
+        .bind(until)
         .execute(connection)
         .await?;
     Ok(updated.rows_affected())

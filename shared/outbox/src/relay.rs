@@ -1,21 +1,25 @@
 //! The relay: reads unpublished rows, produces them, and marks those that the broker acknowledged.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use service_kit::min_interval;
+use sqlx::Connection as _;
 use sqlx::postgres::PgConnectOptions;
 use telemetry::metric;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::delivery::deliver;
+use uuid::Uuid;
+
+use crate::availability::Availability;
+use crate::delivery::{Deliveries, Sender};
 use crate::session::{self, Session, bounded};
 use crate::settings::Settings;
 use crate::store::Row;
-use crate::{kafka, store};
+use crate::{held, kafka, positions, republication, store};
 
 /// Publishes the outbox of one service. Every replica runs one.
 pub struct Relay {
@@ -23,6 +27,8 @@ pub struct Relay {
     database: PgConnectOptions,
     wake: Wake,
     producer: kafka::Producer,
+    availability: Availability,
+    partitions: Option<kafka::Partitions>,
     session: Option<Session>,
 }
 
@@ -43,6 +49,8 @@ pub enum StepOutcome {
     Idle,
     /// This many rows were acknowledged and marked; none failed.
     Published(usize),
+    /// Some rows cannot be delivered now. They and their orders are held; the others continue.
+    Held { published: usize, held: usize },
     /// Some rows were not acknowledged. They stay unpublished and are sent again.
     Undelivered {
         published: usize,
@@ -65,6 +73,8 @@ impl Relay {
             database,
             wake,
             producer,
+            availability: Availability::default(),
+            partitions: None,
             session: None,
         })
     }
@@ -78,7 +88,7 @@ impl Relay {
                 break;
             };
             let pause = match step {
-                Ok(StepOutcome::Published(_)) => continue,
+                Ok(StepOutcome::Published(_) | StepOutcome::Held { .. }) => continue,
                 Ok(StepOutcome::Idle) => {
                     self.sleep_until_woken(&shutdown).await;
                     continue;
@@ -123,45 +133,54 @@ impl Relay {
 
     async fn publish_batch(&mut self) -> anyhow::Result<StepOutcome> {
         self.replace_failed_producer()?;
-        let Settings {
-            batch_rows_max,
-            rebalance_interval,
-            reached,
-            ..
-        } = self.settings;
+        self.ask_for_leaders().await;
+        let rebalance_interval = self.settings.rebalance_interval;
         let session = session::open(&mut self.session, &self.database, rebalance_interval).await?;
-        let rows = bounded(async {
-            let rows_max = batch_rows_max.into();
-            store::unpublished(&mut session.connection, &session.shards, rows_max)
-                .await
-                .context("reading the outbox")
-        })
-        .await?;
+        let unavailable = self.availability.unavailable(Instant::now());
+        let batch = bounded(read(session, &unavailable, self.settings.batch_rows_max)).await?;
+        let (rows, held) = batch;
         if rows.is_empty() {
             return Ok(StepOutcome::Idle);
         }
-        reached("relay.claimed");
-        let delivered =
-            deliver_with_live_session(&self.producer, &self.settings, session, &rows).await?;
-        reached("relay.acknowledged");
-        if !delivered.is_empty() {
-            bounded(async {
-                store::mark_published(&mut session.connection, &delivered, &rows)
-                    .await
-                    .context("marking events as published")
-            })
-            .await?;
-        }
-        count_published(&rows, &delivered);
+        (self.settings.reached)("relay.claimed");
+        let sender = Sender {
+            producer: &self.producer,
+            settings: &self.settings,
+            availability: &mut self.availability,
+            partitions: &mut self.partitions,
+        };
+        let deliveries = deliver_with_live_session(sender, session, &rows, &held).await?;
+        (self.settings.reached)("relay.acknowledged");
+        bounded(record(session, &deliveries)).await?;
+        count_published(&deliveries);
         metrics::histogram!(metric::OUTBOX_BATCH_SIZE).record(rows.len() as f64);
-        let (published, undelivered) = (delivered.len(), rows.len() - delivered.len());
-        Ok(match undelivered {
-            0 => StepOutcome::Published(published),
-            _ => StepOutcome::Undelivered {
+        let (published, held) = (deliveries.delivered.len(), deliveries.stuck.len());
+        Ok(match deliveries.undelivered {
+            0 if held == 0 => StepOutcome::Published(published),
+            0 => StepOutcome::Held { published, held },
+            undelivered => StepOutcome::Undelivered {
                 published,
                 undelivered,
             },
         })
+    }
+
+    /// Extends the wait for partitions that still have no leader.
+    async fn ask_for_leaders(&mut self) {
+        let due = self.availability.due(Instant::now());
+        if due.is_empty() {
+            return;
+        }
+        let Some(partitions) = self.producer.partitions(&self.settings.topic).await else {
+            return;
+        };
+        for partition in due {
+            if partitions.is_without_leader(partition) {
+                let now = Instant::now();
+                self.availability.still_without_leader(partition, now);
+            }
+        }
+        self.partitions = Some(partitions);
     }
 
     /// Replaces a producer that must not send any more. A new one gets a new id and starts a new
@@ -186,12 +205,90 @@ impl Relay {
     }
 }
 
+/// Reads the next batch, and which of its orders are held. Releases held orders whose time has come.
+async fn read(
+    session: &mut Session,
+    unavailable: &[i32],
+    rows_max: u16,
+) -> anyhow::Result<(Vec<Row>, BTreeSet<Uuid>)> {
+    let Session {
+        connection, floors, ..
+    } = session;
+    if session.any_held {
+        let returned = held::release_due(connection, &floors.shards(), unavailable)
+            .await
+            .context("releasing held orders")?;
+        for row in returned {
+            floors.lower(row.shard, row.id, row.created_at);
+        }
+    }
+    let mut until = None;
+    if session.republishing {
+        let republication = republication::find(connection)
+            .await
+            .context("reading the republication")?;
+        session.republishing = republication.is_some();
+        until = republication.map(|it| it.ready_until);
+        // Rows below the floors return to the queue.
+        floors.reset();
+    } else {
+        floors.raise(connection).await.context("raising floors")?;
+    }
+    let shards = floors.shards().len().max(1);
+    let rows_max = usize::from(rows_max).div_ceil(shards) as i64;
+    let rows = store::unpublished(connection, floors, until, rows_max)
+        .await
+        .context("reading the outbox")?;
+    let mut held = BTreeSet::new();
+    if session.any_held && !rows.is_empty() {
+        let subjects: Vec<Uuid> = rows.iter().map(|row| row.subject).collect();
+        held = held::among(connection, &subjects)
+            .await
+            .context("looking for held orders")?
+            .into_iter()
+            .collect();
+    }
+    Ok((rows, held))
+}
+
+/// Marks delivered rows with their positions, and holds stuck ones, in one commit.
+async fn record(session: &mut Session, deliveries: &Deliveries<'_>) -> anyhow::Result<()> {
+    let mut tx = session
+        .connection
+        .begin()
+        .await
+        .context("beginning to record deliveries")?;
+    if !deliveries.delivered.is_empty() {
+        store::mark_published(&mut tx, &deliveries.delivered)
+            .await
+            .context("marking events as published")?;
+        positions::record(&mut tx, &deliveries.delivered)
+            .await
+            .context("recording positions")?;
+    }
+    if !deliveries.stuck.is_empty() {
+        held::hold(&mut tx, &deliveries.stuck)
+            .await
+            .context("holding orders")?;
+    }
+    tx.commit().await.context("committing deliveries")?;
+    for (row, obstacle) in &deliveries.stuck {
+        if let held::Obstacle::Rejected { reason } = obstacle {
+            tracing::error!(
+                order_id = %row.subject, event_id = %row.event_id, reason,
+                "Kafka rejected the event, its order is held"
+            );
+        }
+    }
+    session.any_held |= !deliveries.stuck.is_empty();
+    Ok(())
+}
+
 /// Counts published events by type.
-fn count_published(rows: &[Row], delivered: &[i64]) {
-    let delivered: HashSet<i64> = delivered.iter().copied().collect();
+fn count_published(deliveries: &Deliveries<'_>) {
     let mut events = BTreeMap::<&str, u64>::new();
-    for row in rows.iter().filter(|row| delivered.contains(&row.id)) {
-        *events.entry(&row.event_type).or_default() += 1;
+    for delivered in &deliveries.delivered {
+        *events.entry(&delivered.row.event_type).or_default() += 1;
     }
     for (event_type, published) in events {
         let event_type = event_type.to_owned();
@@ -200,19 +297,22 @@ fn count_published(rows: &[Row], delivered: &[i64]) {
 }
 
 /// Delivers the rows, and keeps the database session alive while the relay waits for the broker.
-async fn deliver_with_live_session(
-    producer: &kafka::Producer,
-    settings: &Settings,
+async fn deliver_with_live_session<'r>(
+    mut sender: Sender<'_>,
     session: &mut Session,
-    rows: &[Row],
-) -> anyhow::Result<Vec<i64>> {
-    let delivery = deliver(producer, settings, rows);
+    rows: &'r [Row],
+    held: &BTreeSet<Uuid>,
+) -> anyhow::Result<Deliveries<'r>> {
+    let (producer, settings) = (sender.producer, sender.settings);
+    let delivery = sender.deliver(rows, held);
     tokio::pin!(delivery);
     loop {
         tokio::select! {
-            delivered = &mut delivery => return Ok(delivered),
+            deliveries = &mut delivery => return Ok(deliveries),
             // The producer would send the rest of the batch to brokers that may have lost their data.
-            () = producer.brokers_lost() => return Ok(Vec::new()),
+            () = producer.brokers_lost() => {
+                return Ok(Deliveries { undelivered: rows.len(), ..Deliveries::default() });
+            }
             () = tokio::time::sleep(settings.session_idle_max / 3) => session.keep_alive().await?,
         }
     }

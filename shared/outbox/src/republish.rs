@@ -5,58 +5,94 @@ use std::time::Duration;
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
 use service_kit::database::{self, STORE_TIMEOUT};
-use sqlx::{Connection as _, PgPool};
+use sqlx::{Connection as _, PgConnection, PgPool};
 
-use crate::{partitions, shards};
+use crate::partitions::{self, Partition};
+use crate::republication::{self, Republication};
+use crate::shards;
 
 /// Longest wait for the sessions of all relays to end. Each may take some seconds.
 const END_RELAYS_TIMEOUT: Duration = Duration::from_secs(30);
-/// Pages of a partition that one statement updates: some thousand rows.
+/// Pages of a partition that one commit updates: some thousand rows.
 const PAGES_MAX: usize = 512;
 
 /// Marks all published events that were written since then as unpublished; returns how many. Relays
 /// send them again with the same ids and in the same order. Consumers skip those that they have
 /// processed, so a repeat is harmless.
 ///
-/// Many statements of bounded size, but one commit. A relay that saw only some of the rows could
-/// send a later event of an order before an earlier one.
-pub async fn republish(pool: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u64> {
-    let mut slot = None;
+/// Works in pieces, oldest first, each in its own commit. While it runs, relays publish only events
+/// that are older than the pieces still to come. So no event overtakes an earlier one of its order. If
+/// this process dies, [`Guard`](crate::Guard) continues in any replica.
+pub async fn republish(pool: &PgPool, since: DateTime<Utc>, reason: &str) -> anyhow::Result<u64> {
+    begin(pool, since, reason).await?;
+    resume(pool).await
+}
+
+/// Stores the republication, and ends the sessions of all relays. Every later session of a relay finds
+/// it. A relay may also hold acknowledgements from the broker that lost its data: without its session
+/// it cannot mark those rows as published any more.
+pub(crate) async fn begin(pool: &PgPool, since: DateTime<Utc>, reason: &str) -> anyhow::Result<()> {
     // The short time-out reports an unreachable database long before the limit for all rows.
-    let connection = database::with_timeout(STORE_TIMEOUT, async {
-        let connection = slot.insert(database::acquire(pool).await?);
-        connection.ping().await?;
+    let mut connection = database::with_timeout(STORE_TIMEOUT, async {
+        let mut connection = database::acquire(pool).await?;
+        republication::begin(&mut connection, since, reason).await?;
         anyhow::Ok(connection)
-    });
-    let connection = connection.await.context("beginning to republish")?;
-    // A relay may hold acknowledgements from the broker that lost its data. It would mark those
-    // rows as published after this function has passed them. Without its session it cannot mark
-    // them, and reads them again.
-    database::query_with_timeout(END_RELAYS_TIMEOUT, shards::end_relays(connection))
+    })
+    .await
+    .context("beginning to republish")?;
+    let ended = shards::end_relays(&mut connection);
+    database::query_with_timeout(END_RELAYS_TIMEOUT, ended)
         .await
-        .context("ending the relays' sessions")?;
-    let begun = database::with_timeout(STORE_TIMEOUT, async {
-        let mut tx = connection.begin().await?;
-        partitions::keep_all(&mut tx).await?;
-        let all = partitions::list(&mut tx).await?;
-        anyhow::Ok((tx, all))
-    });
-    let (mut tx, all) = begun.await.context("locking the partitions")?;
-    let mut republished = 0;
-    for partition in all {
-        if partition.until.is_some_and(|until| until <= since) {
-            continue;
+        .context("ending the relays' sessions")
+}
+
+/// Does the rest of a republication that has begun; returns the number of events that it marked.
+pub(crate) async fn resume(pool: &PgPool) -> anyhow::Result<u64> {
+    let mut connection = database::acquire(pool).await.context("connecting")?;
+    while let Some(current) = republication::find(&mut connection).await? {
+        let all = partitions::list(&mut connection).await?;
+        let (default, by_time): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|it| it.until.is_none());
+        // The default partition has rows of any time, so it comes before every other piece.
+        for partition in default {
+            mark(&mut connection, &partition, &current).await?;
         }
-        let name = &partition.name;
-        let pages = partitions::pages(&mut tx, name).await?;
-        for start in (0..pages).step_by(PAGES_MAX) {
-            let some = start..start + PAGES_MAX as i64;
-            republished += partitions::mark_unpublished(&mut tx, name, some, since)
-                .await
-                .with_context(|| format!("updating the partition {name}"))?;
+        for partition in by_time {
+            let Some(until) = partition.until else {
+                continue;
+            };
+            if until > current.ready_until {
+                mark(&mut connection, &partition, &current).await?;
+                republication::advance(&mut connection, until.min(current.until)).await?;
+            }
+        }
+        let marked = republication::find(&mut connection).await?;
+        if republication::finish(&mut connection, &current).await? {
+            let republished = marked.map_or(0, |it| it.republished);
+            tracing::warn!(since = %current.since, republished, "events are published again");
+            return Ok(republished.unsigned_abs());
         }
     }
-    tx.commit().await.context("committing the republication")?;
-    tracing::warn!(%since, republished, "events marked for publishing again");
-    Ok(republished)
+    Ok(0)
+}
+
+/// Marks the published rows of one partition, in commits of bounded size.
+async fn mark(
+    connection: &mut PgConnection,
+    partition: &Partition,
+    republication: &Republication,
+) -> anyhow::Result<()> {
+    let name = &partition.name;
+    let pages = partitions::pages(connection, name).await?;
+    for start in (0..pages).step_by(PAGES_MAX) {
+        let some = start..start + PAGES_MAX as i64;
+        let mut tx = connection.begin().await?;
+        let range = (republication.since, republication.until);
+        let marked = partitions::mark_unpublished(&mut tx, name, some, range)
+            .await
+            .with_context(|| format!("updating the partition {name}"))?;
+        republication::count(&mut tx, marked).await?;
+        tx.commit().await?;
+    }
+    Ok(())
 }

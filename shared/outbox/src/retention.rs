@@ -8,13 +8,17 @@ use service_kit::{Step, Swept, database, retention};
 use sqlx::{Connection as _, PgConnection, PgPool, Postgres, Transaction};
 
 use crate::partitions::{self, Partition};
-use crate::shards::{LOCK_CLASS, MAINTENANCE};
+use crate::positions;
+use crate::shards::MAINTENANCE;
 
 /// Number of partitions created ahead of the current one.
 const PARTITIONS_AHEAD: i32 = 2;
 /// Longest wait for the table lock, because all writers of events wait behind it. If the lock is not
 /// available, the next round tries again.
 const LOCK_TIMEOUT_MS: u32 = 100;
+/// If the default partition has rows, partitions begin at least this far in the future. Rows that are
+/// written until then still go to the default partition.
+const CREATE_AHEAD_MIN: TimeDelta = TimeDelta::seconds(2);
 /// Maximum number of rows deleted from the default partition in one round.
 const DEFAULT_ROWS_MAX: i64 = 1_000;
 
@@ -40,6 +44,8 @@ pub struct Maintained {
 /// One round: creates partitions ahead of time, drops those that are past the window and fully
 /// published, and deletes such rows from the default partition. Only one replica at a time does
 /// this: a concurrent call on another replica does nothing.
+///
+/// Partitions are created first. What fails after that must not keep rows going to the default partition.
 pub async fn maintain(pool: &PgPool, retention: Retention) -> anyhow::Result<Maintained> {
     let mut maintained = Maintained::default();
     let mut connection = database::acquire(pool)
@@ -51,24 +57,92 @@ pub async fn maintain(pool: &PgPool, retention: Retention) -> anyhow::Result<Mai
     let existing = partitions::list(&mut tx)
         .await
         .context("listing the outbox partitions")?;
-    let limit = now - TimeDelta::from_std(retention.window).unwrap_or(TimeDelta::MAX);
-    maintained.deleted = partitions::reap_default(&mut tx, limit, DEFAULT_ROWS_MAX)
-        .await
-        .context("clearing the default partition")?;
-    tx.commit().await?;
+    tx.rollback().await?;
     let last = existing.iter().filter_map(|it| it.until).max();
-    for (from, until) in missing(now, last, retention.partition_width) {
-        if add(&mut connection, from, until).await? {
-            maintained.created += 1;
-        }
-    }
+    let missing = missing(now, last, retention.partition_width);
+    maintained.created = create(&mut connection, now, missing).await?;
+    let limit = now - TimeDelta::from_std(retention.window).unwrap_or(TimeDelta::MAX);
     for partition in &existing {
         let is_past = partition.until.is_some_and(|until| until <= limit);
         if is_past && remove(&mut connection, partition).await? {
             maintained.dropped += 1;
         }
     }
+    if let Some((mut tx, _)) = begin(&mut connection).await? {
+        maintained.deleted = partitions::reap_default(&mut tx, limit, DEFAULT_ROWS_MAX)
+            .await
+            .context("clearing the default partition")?;
+        positions::reap(&mut tx, limit)
+            .await
+            .context("clearing old positions")?;
+        tx.commit().await?;
+    }
     Ok(maintained)
+}
+
+/// Creates the missing partitions; returns how many.
+///
+/// Postgres locks out all writers while it attaches a partition, and scans the default partition under
+/// that lock, unless a constraint proves that no row there belongs to the new one. So if the default
+/// partition has rows, such a constraint is added and validated first, which blocks no writer. It rejects
+/// new rows of its time range, so that range must be in the future.
+async fn create(
+    connection: &mut PgConnection,
+    now: DateTime<Utc>,
+    mut missing: Vec<(DateTime<Utc>, DateTime<Utc>)>,
+) -> anyhow::Result<u64> {
+    let is_default_empty = partitions::is_default_empty(connection).await?;
+    if !is_default_empty {
+        missing.retain(|(from, _)| *from > now + CREATE_AHEAD_MIN);
+    }
+    let (Some((from, _)), Some((_, until))) = (missing.first(), missing.last()) else {
+        return Ok(0);
+    };
+    if !is_default_empty && !exclude_from_default(connection, *from, *until).await? {
+        return Ok(0);
+    }
+    let mut created = 0;
+    for (from, until) in missing {
+        if add(connection, from, until).await? {
+            created += 1;
+        }
+    }
+    if !is_default_empty {
+        end_exclusion(connection).await?;
+    }
+    Ok(created)
+}
+
+/// Adds and validates the constraint. Returns false if another session locks the table.
+async fn exclude_from_default(
+    connection: &mut PgConnection,
+    from: DateTime<Utc>,
+    until: DateTime<Utc>,
+) -> anyhow::Result<bool> {
+    let Some((mut tx, _)) = begin(connection).await? else {
+        return Ok(false);
+    };
+    let added = partitions::exclude_from_default(&mut tx, from, until).await;
+    let added = end(tx, added.map(|()| true)).await;
+    if !added.context("adding a constraint to the default partition")? {
+        return Ok(false);
+    }
+    partitions::validate_exclusion(connection)
+        .await
+        .context("validating the constraint of the default partition")?;
+    Ok(true)
+}
+
+/// Drops the constraint, which the new partitions replace.
+async fn end_exclusion(connection: &mut PgConnection) -> anyhow::Result<()> {
+    let Some((mut tx, _)) = begin(connection).await? else {
+        return Ok(());
+    };
+    let dropped = partitions::end_exclusion(&mut tx).await;
+    end(tx, dropped.map(|()| true))
+        .await
+        .context("dropping the constraint of the default partition")?;
+    Ok(())
 }
 
 /// For [`service_kit::Reaper::sweep`]: [`maintain`] as one of the sweeps of a service.
@@ -99,20 +173,25 @@ async fn begin(
     connection: &mut PgConnection,
 ) -> anyhow::Result<Option<(Transaction<'_, Postgres>, DateTime<Utc>)>> {
     let mut tx = connection.begin().await.context("beginning maintenance")?;
-    let row = sqlx::query!(
-        r#"select pg_try_advisory_xact_lock($1, $2) as "locked!", now() as "now!",
-                  set_config('lock_timeout', $3, true)"#,
-        LOCK_CLASS,
-        MAINTENANCE,
-        LOCK_TIMEOUT_MS.to_string()
+    let limit = LOCK_TIMEOUT_MS.to_string();
+    sqlx::query!("select set_config('lock_timeout', $1, true)", limit)
+        .fetch_one(&mut *tx)
+        .await?;
+    let locked = sqlx::query_scalar!(
+        r#"select now() as "now!"
+           from pg_advisory_xact_lock('outbox'::regclass::oid::integer, $1)"#,
+        MAINTENANCE
     )
     .fetch_one(&mut *tx)
-    .await?;
-    if !row.locked {
-        tx.rollback().await?;
-        return Ok(None);
+    .await;
+    match locked {
+        Ok(now) => Ok(Some((tx, now))),
+        Err(error) if has_code(&error, LOCK_NOT_AVAILABLE) => {
+            tx.rollback().await?;
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
     }
-    Ok(Some((tx, row.now)))
 }
 
 /// Adds a partition. Returns false if that is not possible now: another session locks the table, or
@@ -126,6 +205,10 @@ async fn add(
         return Ok(false);
     };
     let added = async {
+        // Another replica may have added it since this one looked.
+        if partitions::exists(&mut tx, until).await? {
+            return Ok(false);
+        }
         partitions::lock_table(&mut tx).await?;
         partitions::add(&mut tx, from, until).await?;
         Ok(true)

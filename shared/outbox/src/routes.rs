@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use service_kit::{Problem, database};
-use sqlx::PgPool;
+use service_kit::Problem;
+use service_kit::database::{self, STORE_TIMEOUT};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
+use crate::held::{self, HeldOrder};
 use crate::{Wake, republish};
 
 /// Longest time for marking all rows. Shorter than the time-out of the operator's command, so that
@@ -20,10 +23,16 @@ const REPUBLISH_TIMEOUT: Duration = Duration::from_secs(300);
 /// When to retry if the database is unreachable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// `POST /admin/outbox/republish`, to be merged into a service's routes.
+/// Held orders per page.
+const HELD_PAGE_MAX: i64 = 200;
+
+/// Operator routes, to be merged into a service's routes: `POST /admin/outbox/republish`,
+/// `GET /admin/outbox/held` and `POST /admin/outbox/held/{order_id}/retry`.
 pub fn routes(pool: PgPool, wake: Wake) -> Router {
     Router::new()
-        .route("/admin/outbox/republish", post(handle))
+        .route("/admin/outbox/republish", post(republish_since))
+        .route("/admin/outbox/held", get(list_held))
+        .route("/admin/outbox/held/{order_id}/retry", post(retry_held))
         .with_state((pool, wake))
 }
 
@@ -38,19 +47,77 @@ struct RepublishResponse {
     republished: u64,
 }
 
-async fn handle(
+async fn republish_since(
     State((pool, wake)): State<(PgPool, Wake)>,
     request: Result<Json<RepublishRequest>, JsonRejection>,
 ) -> Result<Json<RepublishResponse>, Problem> {
     let Json(RepublishRequest { since }) = request.map_err(|error| {
         Problem::new(StatusCode::BAD_REQUEST, "invalid_body", error.body_text())
     })?;
-    let republished = database::with_timeout(REPUBLISH_TIMEOUT, republish(&pool, since)).await;
+    let republished = republish(&pool, since, "an operator asked for it");
+    let republished = database::with_timeout(REPUBLISH_TIMEOUT, republished).await;
     let republished = republished.map_err(|error| {
         let error = format!("{error:#}");
-        tracing::warn!(error, "republication failed, nothing changed");
+        tracing::warn!(
+            error,
+            "republication not finished, the service continues it"
+        );
         Problem::unavailable(RETRY_AFTER)
     })?;
     wake.wake();
     Ok(Json(RepublishResponse { republished }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Page {
+    /// The last order of the page before.
+    after: Option<Uuid>,
+}
+
+async fn list_held(
+    State((pool, _)): State<(PgPool, Wake)>,
+    page: Result<Query<Page>, QueryRejection>,
+) -> Result<Json<Vec<HeldOrder>>, Problem> {
+    let Query(page) = page.map_err(|error| {
+        Problem::new(StatusCode::BAD_REQUEST, "invalid_query", error.body_text())
+    })?;
+    let after = page.after.unwrap_or_default();
+    let held = with_store(&pool, async |connection| {
+        held::page(connection, after, HELD_PAGE_MAX).await
+    });
+    Ok(Json(held.await?))
+}
+
+async fn retry_held(
+    State((pool, wake)): State<(PgPool, Wake)>,
+    Path(order_id): Path<Uuid>,
+) -> Result<StatusCode, Problem> {
+    let found = with_store(&pool, async |connection| {
+        held::retry_now(connection, order_id).await
+    });
+    if !found.await? {
+        let detail = "No event of this order is held.";
+        return Err(Problem::new(
+            StatusCode::NOT_FOUND,
+            "order_not_held",
+            detail,
+        ));
+    }
+    wake.wake();
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Runs one statement; a store that cannot be reached answers 503.
+async fn with_store<T>(
+    pool: &PgPool,
+    work: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
+) -> Result<T, Problem> {
+    let done = database::query_with_timeout(STORE_TIMEOUT, async {
+        work(&mut *database::acquire(pool).await?).await
+    });
+    done.await.map_err(|error| {
+        tracing::warn!(%error, "operator request failed");
+        Problem::unavailable(RETRY_AFTER)
+    })
 }

@@ -7,22 +7,31 @@ use service_kit::database;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
-use crate::shards;
+use crate::floors::Floors;
+use crate::{held, republication, shards};
 
 /// Longest wait for the database. After it the step fails and is retried.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(crate) struct Session {
     pub(crate) connection: PgConnection,
-    pub(crate) shards: Vec<i16>,
+    /// The owned shards, and where to begin to read each.
+    pub(crate) floors: Floors,
+    /// Whether orders of the owned shards are held.
+    pub(crate) any_held: bool,
+    /// Whether a republication may be in progress. It ends all sessions when it begins, so a session
+    /// that found none when it connected never has to look again.
+    pub(crate) republishing: bool,
+    shards: Vec<i16>,
     balanced_at: Instant,
 }
 
 /// Makes Postgres end the session of a dead relay, which frees its shards. `idle_session_timeout`
 /// covers a paused process. Keepalives cover a machine that disappeared; their default is two hours.
 ///
-/// Also pins the plans: each partition's small index returns rows in the order of their ids. A plan
-/// made for few rows might collect and sort all unpublished rows, again for every batch of a backlog.
+/// Also pins the plans: each partition's small index returns the rows of a shard in the order of their
+/// ids. A plan made for few rows might collect and sort all unpublished rows, again for every batch of a
+/// backlog.
 pub(crate) fn options(database: PgConnectOptions, idle_max: Duration) -> PgConnectOptions {
     let idle_max_ms = idle_max.as_millis().to_string();
     database.options([
@@ -33,6 +42,9 @@ pub(crate) fn options(database: PgConnectOptions, idle_max: Duration) -> PgConne
         ("enable_seqscan", "off"),
         ("enable_bitmapscan", "off"),
         ("enable_sort", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
+        ("jit", "off"),
     ])
 }
 
@@ -73,8 +85,14 @@ async fn connect(database: &PgConnectOptions) -> anyhow::Result<Session> {
     shards::join(&mut connection)
         .await
         .context("registering the relay")?;
+    let republishing = republication::find(&mut connection)
+        .await
+        .context("looking for a republication")?;
     Ok(Session {
         connection,
+        floors: Floors::default(),
+        any_held: false,
+        republishing: republishing.is_some(),
         shards: Vec::new(),
         balanced_at: Instant::now(),
     })
@@ -84,6 +102,10 @@ async fn balance(mut session: Session) -> anyhow::Result<Session> {
     session.shards = shards::rebalance(&mut session.connection, session.shards)
         .await
         .context("rebalancing shards")?;
+    session.floors.set_shards(&session.shards);
+    session.any_held = held::any(&mut session.connection, &session.shards)
+        .await
+        .context("looking for held orders")?;
     session.balanced_at = Instant::now();
     Ok(session)
 }

@@ -19,6 +19,9 @@ pub struct Settings {
     /// How long the broker may take to acknowledge a batch. After that the relay releases its
     /// shards: another relay may be able to reach the broker.
     pub delivery_max: Duration,
+    /// How long a batch waits for one Kafka partition while others deliver. After that the relay holds
+    /// the orders of that partition, and the others continue.
+    pub partition_wait_max: Duration,
     /// How long the relay may send nothing to the database before Postgres ends its session and
     /// frees its shards. Covers a paused process and a machine that disappeared.
     pub session_idle_max: Duration,
@@ -37,6 +40,7 @@ impl Settings {
             poll_interval: Duration::from_millis(250),
             rebalance_interval: Duration::from_secs(1),
             delivery_max: Duration::from_secs(30),
+            partition_wait_max: Duration::from_secs(3),
             session_idle_max: Duration::from_secs(30),
             reached: |_| {},
         }

@@ -1,5 +1,8 @@
 //! Assigns shards to relays: a shard belongs to the relay that holds its advisory lock.
 //!
+//! The first half of each lock id is the id of the table, so that outboxes in two schemas of one database
+//! do not share locks.
+//!
 //! The locks belong to a database session, so a relay that dies frees its shards without any failure
 //! detection. Connected relays share the shards evenly.
 
@@ -9,8 +12,6 @@ use sqlx::PgConnection;
 /// parallel.
 pub const SHARDS: i16 = 16;
 
-/// First half of each lock id: `"outb"` in ASCII, to avoid collisions with other lock users.
-pub(crate) const LOCK_CLASS: i32 = 0x6f75_7462;
 /// Second half of the id of the shared lock that every relay holds to be counted.
 const PRESENCE: i32 = 1_000;
 /// Second half of the id of the lock that a partition change holds.
@@ -22,8 +23,7 @@ const END_TIMEOUT_MS: i64 = 5_000;
 /// Registers the relay, once per session, so that [`rebalance`] can count the relays.
 pub(crate) async fn join(connection: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::query_scalar!(
-        "select pg_advisory_lock_shared($1, $2)",
-        LOCK_CLASS,
+        "select pg_advisory_lock_shared('outbox'::regclass::oid::integer, $1)",
         PRESENCE
     )
     .fetch_one(connection)
@@ -41,8 +41,7 @@ pub(crate) async fn rebalance(
         r#"select count(*) as "count!" from pg_locks
            where locktype = 'advisory' and granted and mode = 'ShareLock'
              and database = (select oid from pg_database where datname = current_database())
-             and classid::bigint = $1 and objid::bigint = $2"#,
-        i64::from(LOCK_CLASS),
+             and classid = 'outbox'::regclass::oid and objid::bigint = $1"#,
         i64::from(PRESENCE),
     )
     .fetch_one(&mut *connection)
@@ -66,13 +65,12 @@ pub(crate) async fn rebalance(
 /// Ends the sessions of all relays, and returns once they have ended. Relays open new ones.
 pub(crate) async fn end_relays(connection: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::query!(
-        "select pg_terminate_backend(pid, $3) from (
+        "select pg_terminate_backend(pid, $2) from (
             select distinct pid from pg_locks
             where locktype = 'advisory' and granted
               and database = (select oid from pg_database where datname = current_database())
-              and classid::bigint = $1 and objid::bigint = $2
+              and classid = 'outbox'::regclass::oid and objid::bigint = $1
          ) as relays",
-        i64::from(LOCK_CLASS),
         i64::from(PRESENCE),
         END_TIMEOUT_MS
     )
@@ -88,8 +86,7 @@ fn fair_share(relays: i64) -> usize {
 
 async fn try_lock(connection: &mut PgConnection, shard: i16) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
-        r#"select pg_try_advisory_lock($1, $2) as "locked!""#,
-        LOCK_CLASS,
+        r#"select pg_try_advisory_lock('outbox'::regclass::oid::integer, $1) as "locked!""#,
         i32::from(shard)
     )
     .fetch_one(connection)
@@ -98,8 +95,7 @@ async fn try_lock(connection: &mut PgConnection, shard: i16) -> sqlx::Result<boo
 
 async fn unlock(connection: &mut PgConnection, shard: i16) -> sqlx::Result<()> {
     sqlx::query_scalar!(
-        "select pg_advisory_unlock($1, $2)",
-        LOCK_CLASS,
+        "select pg_advisory_unlock('outbox'::regclass::oid::integer, $1)",
         i32::from(shard)
     )
     .fetch_one(connection)

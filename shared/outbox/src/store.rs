@@ -4,9 +4,13 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::floors::Floors;
+use crate::positions::Delivered;
+
 /// One unpublished event.
 pub(crate) struct Row {
     pub(crate) id: i64,
+    pub(crate) shard: i16,
     pub(crate) event_id: Uuid,
     pub(crate) event_type: String,
     pub(crate) source: String,
@@ -17,41 +21,70 @@ pub(crate) struct Row {
     pub(crate) created_at: DateTime<Utc>,
 }
 
-/// The oldest unpublished rows of these shards. There is no cursor over ids, so rows of transactions
-/// that commit late are found too.
+/// The oldest unpublished rows above the floors, at most `rows_max` per shard and only those created
+/// before `until`. The rows of one shard are in the order of their ids.
+///
+/// Each shard is a range of the index `outbox_unpublished`, so the statement reads what it returns,
+/// whatever waits in other shards. See [`queue_key`].
 pub(crate) async fn unpublished(
     connection: &mut PgConnection,
-    shards: &[i16],
+    floors: &Floors,
+    until: Option<DateTime<Utc>>,
     rows_max: i64,
 ) -> sqlx::Result<Vec<Row>> {
     sqlx::query_as!(
         Row,
-        "select id, event_id, event_type, source, subject, correlation_id, traceparent, payload,
-                created_at
-         from outbox
-         where published_at is null and shard = any($1)
-         order by id
-         limit $2",
-        shards,
+        r#"select row.id as "id!", row.shard as "shard!", row.event_id as "event_id!",
+                  row.event_type as "event_type!", row.source as "source!",
+                  row.subject as "subject!", row.correlation_id as "correlation_id!",
+                  row.traceparent, row.payload as "payload!", row.created_at as "created_at!"
+           from unnest($1::bigint[], $2::bigint[]) as mine (floor, ceiling)
+           cross join lateral (
+               select id, shard, event_id, event_type, source, subject, correlation_id,
+                      traceparent, payload, created_at
+               from outbox
+               where published_at is null and not held
+                 and (shard::bigint << 48) + id > mine.floor
+                 and (shard::bigint << 48) + id < mine.ceiling
+                 and created_at >= $3 and created_at < $4
+               order by (shard::bigint << 48) + id
+               limit $5
+           ) as row"#,
+        &floors.floor_keys(),
+        &floors.ceiling_keys(),
+        floors.since(),
+        until.unwrap_or(END_OF_TIME),
         rows_max
     )
     .fetch_all(connection)
     .await
 }
 
-/// Marks rows of a batch as published. Their creation times limit the update to the right partitions.
+/// Later than any event.
+const END_OF_TIME: DateTime<Utc> = DateTime::from_timestamp(253_402_300_800, 0).unwrap();
+
+/// The position of a row in the queue, as the index `outbox_unpublished` computes it.
+pub(crate) fn queue_key(shard: i16, id: i64) -> i64 {
+    (i64::from(shard) << 48) + id
+}
+
+/// Marks delivered rows as published. Their keys and times limit the update to the right entries of the
+/// right indexes.
 pub(crate) async fn mark_published(
     connection: &mut PgConnection,
-    ids: &[i64],
-    batch: &[Row],
+    delivered: &[Delivered<'_>],
 ) -> sqlx::Result<()> {
-    let ages = || batch.iter().map(|row| row.created_at);
+    let keys = delivered
+        .iter()
+        .map(|it| queue_key(it.row.shard, it.row.id));
+    let times = || delivered.iter().map(|it| it.row.created_at);
     sqlx::query!(
         "update outbox set published_at = now()
-         where id = any($1) and created_at between $2 and $3 and published_at is null",
-        ids,
-        ages().min(),
-        ages().max()
+         where (shard::bigint << 48) + id = any($1) and published_at is null and not held
+           and created_at between $2 and $3",
+        &keys.collect::<Vec<i64>>(),
+        times().min(),
+        times().max()
     )
     .execute(connection)
     .await?;

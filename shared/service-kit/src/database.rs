@@ -3,6 +3,7 @@
 mod bounded_connection;
 pub mod horizon;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -93,6 +94,20 @@ pub enum Error {
     Sql(#[from] sqlx::Error),
     #[error(transparent)]
     TimedOut(#[from] TimedOut),
+    #[error(transparent)]
+    Inconsistent(#[from] Inconsistent),
+}
+
+/// The tables are in a state that the service never writes, or that a lock rules out. A retry does
+/// not help: this is a defect, or the tables were changed by hand.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("inconsistent state: {0}")]
+pub struct Inconsistent(pub Cow<'static, str>);
+
+impl Inconsistent {
+    pub fn new(what: impl Into<Cow<'static, str>>) -> Self {
+        Self(what.into())
+    }
 }
 
 impl Error {
@@ -101,6 +116,7 @@ impl Error {
         match self {
             Self::Sql(error) => is_transient(error),
             Self::TimedOut(_) => true,
+            Self::Inconsistent(_) => false,
         }
     }
 
@@ -110,6 +126,7 @@ impl Error {
         match self {
             Self::Sql(error) => is_outcome_unknown(error),
             Self::TimedOut(_) => true,
+            Self::Inconsistent(_) => false,
         }
     }
 }
@@ -133,7 +150,12 @@ pub async fn query_with_timeout<T>(
     with_timeout(limit, async { Ok(work.await?) }).await
 }
 
-/// Whether one cause in a chain of errors shows that the store is unreachable for now.
+/// Whether a cause of the error shows that the store is unreachable for now.
+pub fn is_transient_chain(error: &anyhow::Error) -> bool {
+    error.chain().any(is_transient_cause)
+}
+
+/// [`is_transient_chain`] for one cause.
 pub fn is_transient_cause(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.is::<TimedOut>()
         || cause

@@ -63,7 +63,7 @@ impl FairShare {
         })
     }
 
-    /// Number of places that nobody holds.
+    /// Number of places that no principal holds.
     pub fn free(&self) -> usize {
         self.0.places - self.0.taken().all
     }

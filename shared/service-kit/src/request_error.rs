@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use thiserror::Error;
 
-use crate::database::{self, TimedOut};
+use crate::database::{self, Inconsistent, TimedOut};
 use crate::{Problem, body};
 
 /// How soon a client may retry. A key is in flight for one commit, and most outages are short.
@@ -44,6 +44,12 @@ impl From<sqlx::Error> for RequestError {
 
 impl From<TimedOut> for RequestError {
     fn from(error: TimedOut) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<Inconsistent> for RequestError {
+    fn from(error: Inconsistent) -> Self {
         Self::Store(error.into())
     }
 }
@@ -106,6 +112,18 @@ pub fn respond(error: &(dyn std::error::Error + 'static), problem: Problem) -> R
     response
 }
 
+/// The problem for an operator's request whose work failed. The causes are logged here, once.
+pub fn operator_problem(error: impl Into<anyhow::Error>) -> Problem {
+    let error = error.into();
+    let causes = format!("{error:#}");
+    tracing::warn!(error = causes, "operator request failed");
+    if database::is_transient_chain(&error) {
+        Problem::unavailable(RETRY_AFTER)
+    } else {
+        Problem::internal()
+    }
+}
+
 /// The reason as a sentence: a capital letter first, a full stop last.
 pub fn sentence(reason: impl Display) -> String {
     let text = reason.to_string();
@@ -134,6 +152,7 @@ mod tests {
             (RequestError::Unavailable, 503, Some("1")),
             (timed_out, 503, Some("1")),
             (sqlx::Error::RowNotFound.into(), 500, None),
+            (Inconsistent::new("a locked row changed").into(), 500, None),
         ] {
             let response = response(&error);
             assert_eq!(response.status(), status, "{error:?}");
@@ -145,6 +164,19 @@ mod tests {
             );
             let asks_for_key = headers.contains_key(header::WWW_AUTHENTICATE);
             assert_eq!(asks_for_key, status == 401, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn operator_may_retry_while_the_store_is_unreachable() {
+        for (cause, status) in [
+            (anyhow::Error::new(TimedOut(RETRY_AFTER)), 503),
+            (sqlx::Error::PoolTimedOut.into(), 503),
+            (database::Error::from(sqlx::Error::RowNotFound).into(), 500),
+            (anyhow::anyhow!("a defect"), 500),
+        ] {
+            let problem = operator_problem(cause.context("redriving"));
+            assert_eq!(problem.status(), status);
         }
     }
 

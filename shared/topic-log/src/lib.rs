@@ -5,13 +5,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use events::header;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::Headers as _;
 use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 use uuid::Uuid;
 
 /// Longest wait for one response of the broker.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The number of replicas that the broker's configuration names.
+const REPLICAS_OF_BROKER: TopicReplication<'_> = TopicReplication::Fixed(-1);
 
 /// Where a message is in the topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,28 +58,68 @@ impl Log {
         })
     }
 
+    /// Whether the topic exists. An unreachable broker is an error.
+    pub async fn exists(&self) -> anyhow::Result<bool> {
+        let log = self.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            log.with_client(|consumer| {
+                let metadata = consumer
+                    .fetch_metadata(Some(&log.topic), BROKER_TIMEOUT)
+                    .context("asking for the topic")?;
+                let missing = RDKafkaErrorCode::UnknownTopicOrPartition;
+                let is_missing = metadata.topics().iter().any(|topic| {
+                    let error = topic.error().map(RDKafkaErrorCode::from);
+                    error == Some(missing)
+                });
+                anyhow::Ok(!is_missing)
+            })
+        });
+        asked.await.context("asking for the topic")?
+    }
+
+    /// Creates the topic with the broker's default number of replicas. An existing topic stays
+    /// unchanged.
+    pub async fn create(&self, partitions: i32) -> anyhow::Result<()> {
+        let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+            .set("bootstrap.servers", &*self.brokers)
+            .create()
+            .context("creating the client that creates the topic")?;
+        let new = NewTopic::new(&self.topic, partitions, REPLICAS_OF_BROKER);
+        let options = AdminOptions::new().operation_timeout(Some(BROKER_TIMEOUT));
+        let created = admin.create_topics([&new], &options).await;
+        let created = created.context("creating the topic")?;
+        match created.into_iter().find_map(Result::err) {
+            None | Some((_, RDKafkaErrorCode::TopicAlreadyExists)) => Ok(()),
+            Some((topic, code)) => bail!("cannot create the topic {topic}: {code}"),
+        }
+    }
+
     /// Whether the event with this id is at this position.
     pub async fn presence(&self, event_id: Uuid, position: Position) -> anyhow::Result<Presence> {
         let log = self.clone();
         // The client blocks its thread until the broker responds.
-        tokio::task::spawn_blocking(move || log.presence_blocking(event_id, position))
-            .await
-            .context("reading a position")?
+        let read = move || log.with_client(|consumer| log.read(consumer, event_id, position));
+        let read = tokio::task::spawn_blocking(read);
+        read.await.context("reading a position")?
     }
 
-    fn presence_blocking(&self, event_id: Uuid, position: Position) -> anyhow::Result<Presence> {
+    /// Blocks the thread.
+    fn with_client<T>(
+        &self,
+        read: impl FnOnce(&BaseConsumer) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
         let mut place = self.consumer.lock().unwrap_or_else(PoisonError::into_inner);
         let consumer = match place.take() {
             Some(consumer) => consumer,
             None => client(&self.brokers)?,
         };
-        let presence = self.read(&consumer, event_id, position);
-        match &presence {
+        let result = read(&consumer);
+        match &result {
             Ok(_) => *place = Some(consumer),
             // Closing may wait for brokers that are unreachable, so it runs on its own thread.
             Err(_) => drop(std::thread::spawn(move || drop(consumer))),
         }
-        presence
+        result
     }
 
     fn read(

@@ -1,7 +1,7 @@
 //! The string literals in a schema's constraints and indexes. Tests compare them with the enum that
 //! the code writes through.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use sqlx::PgPool;
@@ -15,6 +15,29 @@ pub async fn of_constraint(pool: &PgPool, name: &str) -> anyhow::Result<BTreeSet
 /// Literals in the index of this name, its `where` clause included.
 pub async fn of_index(pool: &PgPool, name: &str) -> anyhow::Result<BTreeSet<String>> {
     read(pool, "select pg_get_indexdef($1::regclass)", name).await
+}
+
+/// Literals of all constraints and indexes of the table that mention this column, by their names.
+pub async fn about(
+    pool: &PgPool,
+    table: &str,
+    column: &str,
+) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
+    let definitions: Vec<(String, String)> = sqlx::query_as(
+        "select conname::text, pg_get_constraintdef(oid) from pg_constraint
+         where conrelid = $1::regclass
+         union all
+         select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index
+         where indrelid = $1::regclass",
+    )
+    .bind(table)
+    .fetch_all(pool)
+    .await
+    .with_context(|| format!("reading the constraints and indexes of {table}"))?;
+    let mentions = definitions.into_iter().filter(|it| it.1.contains(column));
+    Ok(mentions
+        .map(|(name, definition)| (name, quoted(&definition)))
+        .collect())
 }
 
 async fn read(pool: &PgPool, sql: &'static str, name: &str) -> anyhow::Result<BTreeSet<String>> {

@@ -70,7 +70,7 @@ fn record_exit(registry: &Registry, name: &str, status: ExitStatus) -> bool {
         };
         entry.process = None;
         entry.exits.push(status);
-        entry.should_run && registry.restart && entry.spec.restartable
+        entry.should_run && registry.restart
     };
     registry.changed();
     again

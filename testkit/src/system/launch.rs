@@ -24,7 +24,7 @@ const EMBEDDED_FETCH_WAIT_MS: u32 = 10;
 const RECEIPT_TIMES: [(&str, &str); 3] = [
     ("SMTP_TIMEOUT_MS", "2000"),
     ("SMTP_DATA_TIMEOUT_MS", "2000"),
-    ("LEASE_MS", "5000"),
+    ("LEASE_MS", "6000"),
 ];
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 

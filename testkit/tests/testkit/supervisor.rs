@@ -28,7 +28,7 @@ impl Fixture {
 
     /// Starts a shell that appends a line to the log, then runs `script`.
     fn start(&self, script: &str, first_env: &[(String, String)]) {
-        let script = format!("echo started $MOOD; {script}");
+        let script = format!("echo started $FIRST_START; {script}");
         let spec = Spec::new("sh", self.log()).args(["-c", script.as_str()]);
         self.supervisor.start("it", spec, first_env).unwrap();
     }
@@ -42,11 +42,11 @@ impl Fixture {
 #[tokio::test]
 async fn restart_does_not_get_the_first_environment() {
     let it = Fixture::new(true);
-    let crash_once = "if [ -n \"$MOOD\" ]; then exit 9; fi; exec sleep 600";
-    it.start(crash_once, &[("MOOD".into(), "bad".into())]);
+    let crash_once = "if [ -n \"$FIRST_START\" ]; then exit 9; fi; exec sleep 600";
+    it.start(crash_once, &[("FIRST_START".into(), "yes".into())]);
     let exit = it.supervisor.wait_exit("it", WAIT_MAX).await.unwrap();
     assert_eq!(exit.code(), Some(9));
-    it.log_is("started bad\nstarted\n").await;
+    it.log_is("started yes\nstarted\n").await;
     eventually("one restart", async || it.supervisor.restarts("it") == 1).await;
 }
 

@@ -90,6 +90,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn values_are_those_of_the_order_service() {
+        let placed = format!("'{}'", order::domain::Status::Placed);
+        let format = idempotency::StoredResponse::VERSION.to_string();
+        assert_eq!(PARAMETERS[28..], [format, placed]);
+        let event_type = format!("array['{}']", events::EventType::OrderPlaced.as_str());
+        assert_eq!(PARAMETERS[17], event_type);
+        let shard = format!("array[(:n::bigint % {})::smallint]", outbox::SHARDS);
+        assert_eq!(PARAMETERS[21], shard);
+    }
+
+    #[test]
     fn every_occurrence_of_a_parameter_is_replaced() {
         let names: Vec<String> = (1..=11).map(|number| format!("<{number}>")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();

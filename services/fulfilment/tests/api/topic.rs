@@ -2,9 +2,10 @@
 
 use std::ops::Deref;
 
-use events::{Envelope, Event, Line, OrderCancelRequested, Origin, PaymentCaptured};
+use events::{Line, OrderCancelRequested, PaymentCaptured};
 use money::Currency;
 use testkit::TestTopic;
+use testkit::test_topic::sealed;
 use uuid::Uuid;
 
 pub(crate) const PARTITIONS: i32 = 3;
@@ -38,13 +39,13 @@ impl Topic {
         lines: &[(&str, u32)],
     ) {
         let event = captured(order_id, 1, lines);
-        self.publish_to(partition, &seal("payment", &event)).await;
+        self.publish_to(partition, &sealed("payment", &event)).await;
     }
 
     /// The same, for this attempt.
     pub(crate) async fn captured_by(&self, order_id: Uuid, attempt: i32, lines: &[(&str, u32)]) {
         let event = captured(order_id, attempt, lines);
-        self.publish(&seal("payment", &event)).await;
+        self.publish(&sealed("payment", &event)).await;
     }
 
     /// Publishes a cancellation request as the relay of the order service does.
@@ -54,7 +55,7 @@ impl Topic {
             order_id,
             attempt: 1,
         };
-        self.publish(&seal("order", &event)).await;
+        self.publish(&sealed("order", &event)).await;
     }
 }
 
@@ -73,14 +74,4 @@ fn captured(order_id: Uuid, attempt: i32, lines: &[(&str, u32)]) -> PaymentCaptu
         lines: lines.iter().map(line).collect(),
         customer_id: "cust-88".to_owned(),
     }
-}
-
-fn seal(source: &'static str, event: &impl Event) -> Envelope {
-    let correlation_id = format!("corr-{}", event.order_id());
-    let origin = Origin {
-        source,
-        correlation_id: &correlation_id,
-        traceparent: None,
-    };
-    Envelope::seal(origin, event).unwrap()
 }

@@ -1,7 +1,7 @@
 //! An order as a client requests it, and the checks that it must pass.
 
 use events::Line;
-use money::{Currency, InvalidPaymentMethod, Money, PaymentMethod};
+use money::{Currency, InvalidPaymentMethod, InvalidReference, Money, PaymentMethod, Reference};
 use serde::Deserialize;
 use thiserror::Error;
 use utoipa::ToSchema;
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 pub const ITEMS_MAX: usize = 100;
 /// Largest quantity of one line.
 pub const QUANTITY_MAX: i64 = 100_000;
-/// Longest customer id, SKU or reference, in characters.
+/// Longest customer id or SKU, in characters.
 pub const TEXT_LEN_MAX: usize = 128;
 
 /// The body of `POST /orders` and `PUT /orders/{id}`.
@@ -55,7 +55,7 @@ pub struct RequestItem {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
     pub customer_id: String,
-    pub reference: Option<String>,
+    pub reference: Option<Reference>,
     pub payment_method: PaymentMethod,
     pub items: Vec<Item>,
     pub total: Money,
@@ -74,6 +74,8 @@ pub enum InvalidDraft {
     Text { field: &'static str },
     #[error(transparent)]
     PaymentMethod(#[from] InvalidPaymentMethod),
+    #[error(transparent)]
+    Reference(#[from] InvalidReference),
     #[error("an order must have 1 to {ITEMS_MAX} items")]
     ItemCount,
     #[error("items[{line}].quantity must be between 1 and {QUANTITY_MAX}")]
@@ -88,9 +90,7 @@ impl Draft {
     pub fn check(request: Request) -> Result<Self, InvalidDraft> {
         check_text("customer_id", &request.customer_id)?;
         let payment_method = PaymentMethod::parse(request.payment_method)?;
-        if let Some(reference) = &request.reference {
-            check_text("reference", reference)?;
-        }
+        let reference = request.reference.map(Reference::parse).transpose()?;
         if !(1..=ITEMS_MAX).contains(&request.items.len()) {
             return Err(InvalidDraft::ItemCount);
         }
@@ -104,7 +104,7 @@ impl Draft {
         }
         Ok(Self {
             customer_id: request.customer_id,
-            reference: request.reference,
+            reference,
             payment_method,
             items,
             total,
@@ -206,6 +206,8 @@ mod tests {
         );
         let method = set("/payment_method", json!("pm card"));
         assert_eq!(method, InvalidDraft::PaymentMethod(InvalidPaymentMethod));
+        let unnamed = draft(|body| body["reference"] = json!("")).unwrap_err();
+        assert_eq!(unnamed, InvalidDraft::Reference(InvalidReference));
         let too_many = vec![json!({"sku": "S", "quantity": 1, "unit_price": 1}); ITEMS_MAX + 1];
         assert_eq!(set("/items", json!(too_many)), InvalidDraft::ItemCount);
     }

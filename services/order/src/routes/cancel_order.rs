@@ -5,8 +5,9 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use events::OrderCancelRequested;
+use service_kit::crash;
+use service_kit::database::{self, Inconsistent};
 use service_kit::openapi_errors::{Malformed, NotFound, Unauthenticated, Unavailable};
-use service_kit::{RequestError, crash, database};
 use sqlx::Connection as _;
 use telemetry::http::SpanAttribute;
 use uuid::Uuid;
@@ -84,10 +85,8 @@ async fn record(
             if request.status != Status::Cancelled {
                 outbox::enqueue(&mut tx, &[request::seal(&event(&order))?]).await?;
             }
-            // The row is locked, so it cannot have changed. If it has, the client's retry decides
-            // on the new state.
             if !cancellations::record(&mut tx, &request).await? {
-                return Err(RequestError::Unavailable.into());
+                return Err(Inconsistent::new("a locked order changed").into());
             }
             tx.commit().await?;
             crash::point("cancel.committed");

@@ -2,14 +2,14 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use service_kit::request_error::{self, sentence};
+use service_kit::request_error::{self, RETRY_AFTER, sentence};
 use service_kit::text_enum::UnknownName;
 use service_kit::{Problem, RequestError};
 use thiserror::Error as ThisError;
 use uuid::Uuid;
 
 use crate::domain::{InvalidDraft, NotPayable};
-use crate::intake::Unavailable;
+use crate::intake::NotStored;
 use crate::responses;
 
 #[derive(Debug, ThisError)]
@@ -46,15 +46,8 @@ pub enum Error {
     Status(#[source] UnknownName),
     #[error("the event could not be serialised")]
     Event(#[source] serde_json::Error),
-    /// A state that must not occur.
-    #[error("inconsistent state: {0}")]
-    Inconsistent(&'static str),
-}
-
-impl From<Unavailable> for RequestError {
-    fn from(_: Unavailable) -> Self {
-        Self::Unavailable
-    }
+    #[error(transparent)]
+    NotStored(#[from] NotStored),
 }
 
 impl<E: Into<RequestError>> From<E> for Error {
@@ -102,7 +95,10 @@ impl From<&Error> for Problem {
                 "order_not_found",
                 "You have no order with this id.",
             ),
-            Error::Status(_) | Error::Event(_) | Error::Inconsistent(_) => Self::internal(),
+            Error::NotStored(NotStored::Unavailable) => Self::unavailable(RETRY_AFTER),
+            Error::NotStored(NotStored::Failed) | Error::Status(_) | Error::Event(_) => {
+                Self::internal()
+            }
         }
     }
 }

@@ -9,13 +9,14 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use events::{Line, OrderPaymentRequested};
-use idempotency::store::Claim;
+use idempotency::store::{CLAIM_ROUNDS_MAX, Claim};
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse, http, store};
 use money::Currency;
+use service_kit::database::{self, Inconsistent};
 use service_kit::openapi_errors::{
     Malformed, NotFound, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
 };
-use service_kit::{RequestError, body, crash, database};
+use service_kit::{RequestError, body, crash};
 use sqlx::{Connection as _, PgConnection};
 use telemetry::http::SpanAttribute;
 use telemetry::metric;
@@ -31,10 +32,6 @@ use crate::store::attempts;
 use crate::store::orders;
 
 pub(super) const ROUTE: &str = "POST /orders/{id}/payments";
-
-/// Maximum number of rounds. A request starts over if its key expires or is deleted between two
-/// reads.
-const ROUNDS_MAX: u8 = 3;
 
 /// Pays a declined order again, once per key.
 #[utoipa::path(
@@ -96,7 +93,7 @@ pub(super) async fn handle(
 }
 
 async fn pay_in_rounds(services: &Services, payment: &CheckedRequest) -> Result<Response, Error> {
-    for _ in 0..ROUNDS_MAX {
+    for _ in 0..CLAIM_ROUNDS_MAX {
         if let Some(response) = try_pay(services, payment).await? {
             return Ok(response);
         }
@@ -231,10 +228,8 @@ async fn open(
     payment_method: &str,
 ) -> Result<StoredResponse, Error> {
     let items = orders::items(tx, order.id).await?;
-    // The row is locked, so it cannot have changed. If it has, the client's retry decides on the new
-    // state.
     if !attempts::open_next(tx, order.id, order.version, payment_method).await? {
-        return Err(RequestError::Unavailable.into());
+        return Err(Inconsistent::new("a locked order changed").into());
     }
     let event = OrderPaymentRequested {
         v: request::PAYLOAD_VERSION,
@@ -250,7 +245,7 @@ async fn open(
     Ok(responses::for_new_attempt(order, payment_method))
 }
 
-fn line(item: Item) -> Result<Line, sqlx::Error> {
+fn line(item: Item) -> Result<Line, Inconsistent> {
     Ok(Line {
         sku: item.sku,
         quantity: u32::try_from(item.quantity).map_err(unreadable)?,
@@ -258,8 +253,8 @@ fn line(item: Item) -> Result<Line, sqlx::Error> {
 }
 
 /// The table has a value that this service never writes.
-fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> sqlx::Error {
-    sqlx::Error::Decode(Box::new(error))
+fn unreadable(error: impl std::error::Error) -> Inconsistent {
+    Inconsistent::new(format!("a stored order is unreadable: {error}"))
 }
 
 fn count(outcome: &'static str) {

@@ -6,12 +6,13 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use idempotency::store::Claim;
+use idempotency::store::{CLAIM_ROUNDS_MAX, Claim};
 use idempotency::{Fingerprint, StoredResponse, http, store};
+use service_kit::RequestError;
+use service_kit::database::{self, Inconsistent};
 use service_kit::openapi_errors::{
     Malformed, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
 };
-use service_kit::{RequestError, database};
 use sqlx::PgConnection;
 use telemetry::http::SpanAttribute;
 use telemetry::metric;
@@ -26,10 +27,6 @@ use crate::store::intake::{KeyClaim, NewOrder, Placement};
 use crate::store::orders;
 
 pub(super) const ROUTE: &str = "POST /orders";
-
-/// Maximum number of rounds. A request starts over if its key expires or is deleted between two
-/// reads.
-const ROUNDS_MAX: u8 = 3;
 
 /// Places an order, once per key.
 #[utoipa::path(
@@ -85,7 +82,7 @@ pub(super) async fn handle(
 }
 
 async fn place(services: &Services, order: &Arc<NewOrder>) -> Result<Response, Error> {
-    for _ in 0..ROUNDS_MAX {
+    for _ in 0..CLAIM_ROUNDS_MAX {
         match services.intake.submit(order.clone()).await? {
             Placement::Placed => {
                 count("placed");
@@ -115,7 +112,7 @@ async fn place(services: &Services, order: &Arc<NewOrder>) -> Result<Response, E
 /// The response that is stored under the key; `None` if the key is free again.
 async fn replay(services: &Services, order: &NewOrder) -> Result<Option<Response>, Error> {
     let (Some(scope), Some(claim)) = (order.scope(), &order.claim) else {
-        return Err(Error::Inconsistent("POST /orders without a key"));
+        return Err(Inconsistent::new("POST /orders without a key").into());
     };
     let mut connection = database::acquire(&services.pool).await?;
     match store::find(&mut connection, scope, &claim.fingerprint).await? {
@@ -138,7 +135,7 @@ async fn replay(services: &Services, order: &NewOrder) -> Result<Option<Response
             store::forget_expired(&mut connection, scope).await?;
             Ok(None)
         }
-        Some(Claim::New) => Err(Error::Inconsistent("a lookup claimed the key")),
+        Some(Claim::New) => Err(Inconsistent::new("a lookup claimed the key").into()),
         // The key expired and was deleted between the two reads.
         None => Ok(None),
     }
@@ -157,9 +154,10 @@ async fn derive_response(
     {
         return Ok(responses::for_known_order(&created));
     }
-    let reference = order.draft.reference.as_deref().ok_or(Error::NotFound)?;
+    let missing = || Inconsistent::new("a used key has neither an order nor a taken reference");
+    let reference = order.draft.reference.as_deref().ok_or_else(missing)?;
     let first = orders::find_by_reference(connection, principal, reference).await?;
-    let first = first.ok_or(Error::NotFound)?;
+    let first = first.ok_or_else(missing)?;
     let correlation_id = &order.event.correlation_id;
     Ok(responses::for_taken_reference(
         &first,

@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use idempotency::http;
-use service_kit::database;
+use service_kit::database::{self, Inconsistent};
 use service_kit::openapi_errors::{
     Malformed, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
 };
@@ -61,9 +61,10 @@ async fn put(services: &Services, order: &Arc<NewOrder>) -> Result<Response, Err
     match services.intake.submit(order.clone()).await? {
         Placement::Placed => Ok(http::response(order.response.clone())),
         Placement::Known => respond_known(services, order).await,
-        Placement::ReferenceTaken(_) | Placement::InFlight => Err(Error::Inconsistent(
+        Placement::ReferenceTaken(_) | Placement::InFlight => Err(Inconsistent::new(
             "a request without a key has the outcome of one with a key",
-        )),
+        )
+        .into()),
     }
 }
 

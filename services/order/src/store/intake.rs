@@ -5,6 +5,7 @@ use std::sync::Arc;
 use api_keys::Principal;
 use events::Envelope;
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse, store as keys};
+use service_kit::database::{self, Inconsistent};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -64,7 +65,7 @@ pub async fn place(
     connection: &mut PgConnection,
     orders: &[Arc<NewOrder>],
     window_seconds: u64,
-) -> sqlx::Result<Vec<Placement>> {
+) -> Result<Vec<Placement>, database::Error> {
     let states = insert(connection, orders, window_seconds).await?;
     let mut placements = Vec::with_capacity(orders.len());
     for (order, state) in orders.iter().zip(states) {
@@ -75,7 +76,7 @@ pub async fn place(
             "reference_taken" => {
                 Placement::ReferenceTaken(replace_response(connection, order).await?)
             }
-            other => return Err(inconsistent(order, &format!("unknown state {other:?}"))),
+            other => return Err(inconsistent(order, &format!("unknown state {other:?}")).into()),
         });
     }
     Ok(placements)
@@ -86,12 +87,13 @@ pub async fn place(
 async fn replace_response(
     connection: &mut PgConnection,
     order: &NewOrder,
-) -> sqlx::Result<StoredResponse> {
+) -> Result<StoredResponse, database::Error> {
     let (Some(scope), Some(reference)) = (order.scope(), order.draft.reference.as_deref()) else {
         return Err(inconsistent(
             order,
             "reference taken, but the request has no key or no reference",
-        ));
+        )
+        .into());
     };
     let first = orders::find_by_reference(connection, &order.principal.id, reference)
         .await?
@@ -102,9 +104,8 @@ async fn replace_response(
     Ok(response)
 }
 
-/// The tables are in a state that this service never writes.
-fn inconsistent(order: &NewOrder, what: &str) -> sqlx::Error {
-    sqlx::Error::Decode(format!("order {}: {what}", order.id).into())
+fn inconsistent(order: &NewOrder, what: &str) -> Inconsistent {
+    Inconsistent::new(format!("order {}: {what}", order.id))
 }
 
 async fn insert(

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use api_keys::Principal;
-use events::{Envelope, OrderPlaced, Origin};
+use events::OrderPlaced;
 use futures_util::future::join_all;
 use idempotency::{ContentHash, Fingerprint, Key};
 use order::domain::Draft;
-use order::intake::{Intake, Settings, Unavailable};
+use order::intake::{Intake, NotStored, Settings};
 use order::responses;
 use order::store::intake::{KeyClaim, NewOrder, Placement};
 use serde_json::Value;
 use sqlx::PgPool;
+use testkit::test_topic::sealed;
 use uuid::Uuid;
 
 use crate::harness::{migrated, order, order_with, pool};
@@ -20,7 +21,7 @@ use crate::harness::{migrated, order, order_with, pool};
 async fn store_at_once(
     pool: &PgPool,
     orders: Vec<Arc<NewOrder>>,
-) -> Vec<Result<Placement, Unavailable>> {
+) -> Vec<Result<Placement, NotStored>> {
     let settings = Settings {
         queue_max: orders.len(),
         batch_max: orders.len(),
@@ -49,11 +50,6 @@ fn request(id: Uuid, key: Option<&str>, body: &Value) -> Arc<NewOrder> {
         payment_method: draft.payment_method.to_string(),
         lines: draft.lines(),
     };
-    let origin = Origin {
-        source: "order",
-        correlation_id: "c-1",
-        traceparent: None,
-    };
     Arc::new(NewOrder {
         id,
         principal: Arc::new(Principal {
@@ -66,7 +62,7 @@ fn request(id: Uuid, key: Option<&str>, body: &Value) -> Arc<NewOrder> {
             fingerprint: Fingerprint::of(&[], "POST", "/orders", &content_hash),
         }),
         response: responses::for_new_order(id, &draft),
-        event: Envelope::seal(origin, &event).unwrap(),
+        event: sealed("order", &event),
         content_hash,
         draft,
     })
@@ -162,7 +158,7 @@ async fn order_that_the_database_rejects_fails_alone() {
         matches!(placements[0], Ok(Placement::Placed)),
         "{placements:?}"
     );
-    assert!(matches!(placements[1], Err(Unavailable)), "{placements:?}");
+    assert_eq!(placements[1], Err(NotStored::Failed));
     assert!(
         matches!(placements[2], Ok(Placement::Placed)),
         "{placements:?}"
@@ -187,7 +183,7 @@ async fn full_queue_fails_at_once() {
     tokio::select! {
         biased;
         _ = first => panic!("no writer runs"),
-        placement = second => assert!(matches!(placement, Err(Unavailable)), "{placement:?}"),
+        placement = second => assert_eq!(placement, Err(NotStored::Unavailable)),
     }
     assert_eq!(count(&pool, "orders").await, 0);
 }

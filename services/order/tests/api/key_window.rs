@@ -12,7 +12,7 @@ const EXPIRE: &str = "update idempotency_keys set expires_at = now() - interval 
 
 #[tokio::test]
 async fn policy_is_machine_readable() {
-    let harness = Harness::start_with(|config| config.key_window_seconds = 3_600).await;
+    let harness = Harness::start_with(|config| config.idempotency.key_window_seconds = 3_600).await;
     let policy = harness.get("/idempotency-policy").await;
     assert_eq!(
         policy.expect(200).header("content-type"),
@@ -34,7 +34,7 @@ async fn policy_is_machine_readable() {
 
 #[tokio::test]
 async fn key_is_kept_for_the_published_window() {
-    let harness = Harness::start_with(|config| config.key_window_seconds = 3_600).await;
+    let harness = Harness::start_with(|config| config.idempotency.key_window_seconds = 3_600).await;
     harness.post("k-1", &order()).await.expect(201);
     let window = "select extract(epoch from expires_at - created_at)::bigint from idempotency_keys";
     let seconds: i64 = sqlx::query_scalar(window)

@@ -11,6 +11,7 @@ mod cancelling;
 mod following;
 mod harness;
 mod hostile_requests;
+mod impossible_states;
 mod key_window;
 mod keys;
 mod listing;

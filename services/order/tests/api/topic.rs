@@ -3,11 +3,11 @@
 use std::ops::Deref;
 
 use events::{
-    Envelope, Event, FulfilmentShipped, Origin, PaymentCaptured, PaymentDeclined, PaymentRefunded,
-    PaymentVoided,
+    Envelope, FulfilmentShipped, PaymentCaptured, PaymentDeclined, PaymentRefunded, PaymentVoided,
 };
 use money::Currency;
 use testkit::TestTopic;
+use testkit::test_topic::sealed;
 use uuid::Uuid;
 
 /// A topic with the events that this service consumes.
@@ -47,7 +47,7 @@ fn seal(order_id: Uuid, attempt: i32, kind: EventKind) -> Envelope {
     let charge_id = format!("ch_{order_id}");
     let (amount, currency) = (5_000, "USD".parse::<Currency>().unwrap());
     match kind {
-        EventKind::Captured => by(
+        EventKind::Captured => sealed(
             "payment",
             &PaymentCaptured {
                 v,
@@ -60,7 +60,7 @@ fn seal(order_id: Uuid, attempt: i32, kind: EventKind) -> Envelope {
                 customer_id: "cust-88".to_owned(),
             },
         ),
-        EventKind::Declined => by(
+        EventKind::Declined => sealed(
             "payment",
             &PaymentDeclined {
                 v,
@@ -69,7 +69,7 @@ fn seal(order_id: Uuid, attempt: i32, kind: EventKind) -> Envelope {
                 decline_code: "card_declined".to_owned(),
             },
         ),
-        EventKind::Voided => by(
+        EventKind::Voided => sealed(
             "payment",
             &PaymentVoided {
                 v,
@@ -77,7 +77,7 @@ fn seal(order_id: Uuid, attempt: i32, kind: EventKind) -> Envelope {
                 attempt,
             },
         ),
-        EventKind::Refunded => by(
+        EventKind::Refunded => sealed(
             "payment",
             &PaymentRefunded {
                 v,
@@ -90,7 +90,7 @@ fn seal(order_id: Uuid, attempt: i32, kind: EventKind) -> Envelope {
                 reason: "out_of_stock".to_owned(),
             },
         ),
-        EventKind::Shipped => by(
+        EventKind::Shipped => sealed(
             "fulfilment",
             &FulfilmentShipped {
                 v,
@@ -99,13 +99,4 @@ fn seal(order_id: Uuid, attempt: i32, kind: EventKind) -> Envelope {
             },
         ),
     }
-}
-
-fn by(source: &'static str, event: &impl Event) -> Envelope {
-    let origin = Origin {
-        source,
-        correlation_id: "c-1",
-        traceparent: None,
-    };
-    Envelope::seal(origin, event).unwrap()
 }

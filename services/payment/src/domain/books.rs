@@ -75,7 +75,7 @@ pub struct Difference {
 
 /// Decides whether the attempt owns the charge. `attempt` is the one that the charge's key names,
 /// if it exists.
-pub fn judge(charge: &Charge, attempt: Option<&Attempt>) -> Finding {
+pub fn compare(charge: &Charge, attempt: Option<&Attempt>) -> Finding {
     let Some(attempt) = attempt else {
         let is_ours = parse_charge_key(&charge.idempotency_key).is_some();
         return if is_ours {

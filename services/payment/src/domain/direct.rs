@@ -1,15 +1,12 @@
 //! A direct charge as a client requests it, and its checks.
 
-use money::{Currency, InvalidPaymentMethod, Money, PaymentMethod};
+use money::{Currency, InvalidPaymentMethod, InvalidReference, Money, PaymentMethod, Reference};
 use serde::Deserialize;
 use thiserror::Error;
 use utoipa::ToSchema;
 
 /// The route of direct charges: the scope of their idempotency keys.
 pub const DIRECT_ROUTE: &str = "POST /payments";
-
-/// Longest reference, in characters.
-pub const REFERENCE_LEN_MAX: usize = 128;
 
 /// The body of `POST /payments`.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -41,7 +38,7 @@ pub struct Request {
 pub struct DirectCharge {
     pub amount: Money,
     pub payment_method: PaymentMethod,
-    pub reference: Option<String>,
+    pub reference: Option<Reference>,
 }
 
 #[derive(Debug, Error, PartialEq)]
@@ -50,8 +47,8 @@ pub enum InvalidCharge {
     Amount,
     #[error(transparent)]
     PaymentMethod(#[from] InvalidPaymentMethod),
-    #[error("reference must have 1 to {REFERENCE_LEN_MAX} characters and no control characters")]
-    Reference,
+    #[error(transparent)]
+    Reference(#[from] InvalidReference),
     #[error(transparent)]
     Money(#[from] money::Error),
 }
@@ -59,13 +56,7 @@ pub enum InvalidCharge {
 impl DirectCharge {
     pub fn check(request: Request) -> Result<Self, InvalidCharge> {
         let payment_method = PaymentMethod::parse(request.payment_method)?;
-        if let Some(reference) = &request.reference {
-            let length = reference.chars().count();
-            let control = reference.chars().any(char::is_control);
-            if control || !(1..=REFERENCE_LEN_MAX).contains(&length) {
-                return Err(InvalidCharge::Reference);
-            }
-        }
+        let reference = request.reference.map(Reference::parse).transpose()?;
         let currency = Currency::parse(&request.currency)?;
         if request.amount < 1 {
             return Err(InvalidCharge::Amount);
@@ -73,7 +64,7 @@ impl DirectCharge {
         Ok(Self {
             amount: Money::new(request.amount, currency)?,
             payment_method,
-            reference: request.reference,
+            reference,
         })
     }
 }
@@ -108,13 +99,8 @@ mod tests {
             ("amount", json!(i64::MAX), out_of_range),
             ("currency", json!("usd"), unknown),
             ("payment_method", json!("a b"), InvalidPaymentMethod.into()),
-            ("reference", json!(""), InvalidCharge::Reference),
-            ("reference", json!("a\u{0}b"), InvalidCharge::Reference),
-            (
-                "reference",
-                json!("r".repeat(REFERENCE_LEN_MAX + 1)),
-                InvalidCharge::Reference,
-            ),
+            ("reference", json!(""), InvalidReference.into()),
+            ("reference", json!("a\u{0}b"), InvalidReference.into()),
         ] {
             assert_eq!(check(member, value.clone()), Err(expected), "{value}");
         }

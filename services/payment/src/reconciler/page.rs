@@ -101,11 +101,11 @@ impl Reconciler {
             return Ok(());
         }
         let (attempt, refund) = (ours.attempt(charge), ours.refunds.get(&charge.id));
-        match (books::judge(charge, attempt), attempt) {
+        match (books::compare(charge, attempt), attempt) {
             (Finding::Orphan(why), _) => result.refund_orphan(charge, why, refund.is_some()),
             (Finding::OrphanWithoutAttempt, _) if age < self.orphan_grace => {
                 let detail = "no attempt has its key yet".to_owned();
-                let difference = charge.differs("orphan_charge", detail, "waited for");
+                let difference = charge.differs("orphan_charge", detail, "waiting");
                 result.differences.push(difference);
             }
             (Finding::OrphanWithoutAttempt, _) => {

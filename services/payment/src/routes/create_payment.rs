@@ -5,6 +5,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use idempotency::store::CLAIM_ROUNDS_MAX;
 use idempotency::{ContentHash, Fingerprint, http};
 use service_kit::openapi_errors::{
     Malformed, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
@@ -21,10 +22,6 @@ use crate::responses::{self, PaymentSummary};
 use crate::routes::openapi_errors::{Conflict, Declined, Unprocessable};
 use crate::routes::{Error, Services, error};
 use crate::waiting::Wait;
-
-/// Maximum number of rounds. A request starts over if its key expires or is deleted between two
-/// reads.
-const ROUNDS_MAX: u8 = 3;
 
 /// Takes money, once per key.
 #[utoipa::path(
@@ -80,7 +77,7 @@ pub(super) async fn handle(
     body: Body,
 ) -> Result<Response, Error> {
     let request = parse(&services, &headers, body).await?;
-    for _ in 0..ROUNDS_MAX {
+    for _ in 0..CLAIM_ROUNDS_MAX {
         let opened = services.direct_charges.open(&request).await?;
         count(&opened);
         let response = match opened {

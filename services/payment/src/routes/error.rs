@@ -74,7 +74,9 @@ impl From<&Error> for Problem {
                 "Another reconciliation is running. Read its report, or retry later.",
             )
             .retry_after(RETRY_AFTER),
-            Error::Reconciliation(error) if is_store_unreachable(error) => Self::unavailable(RETRY_AFTER),
+            Error::Reconciliation(error) if database::is_transient_chain(error) => {
+                Self::unavailable(RETRY_AFTER)
+            }
             Error::Reconciliation(_) => Self::new(
                 StatusCode::BAD_GATEWAY,
                 "reconciliation_failed",
@@ -91,10 +93,6 @@ fn in_flight(payment_id: Option<Uuid>) -> Problem {
         Some(id) => about(problem, id),
         None => problem,
     }
-}
-
-fn is_store_unreachable(error: &anyhow::Error) -> bool {
-    error.chain().any(database::is_transient_cause)
 }
 
 impl IntoResponse for Error {

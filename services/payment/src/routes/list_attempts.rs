@@ -34,11 +34,10 @@ pub(super) async fn handle(
 ) -> Result<Json<Body>, Error> {
     let Query(filter) =
         filter.map_err(|_| Error::Query("Use only the parameters status and limit."))?;
-    let (attempts, refunds) = match filter.status.as_deref() {
-        None | Some("unknown") => (AttemptStatus::Unknown, RefundStatus::Unknown),
-        Some("pending") => (AttemptStatus::Pending, RefundStatus::Pending),
-        Some(_) => return Err(Error::Query("The status must be unknown or pending.")),
-    };
+    let name = filter.status.as_deref();
+    let name = name.unwrap_or(AttemptStatus::Unknown.as_str());
+    let (attempts, refunds) =
+        open_statuses(name).ok_or(Error::Query("The status must be unknown or pending."))?;
     let limit = filter.limit.unwrap_or(ROWS_DEFAULT).clamp(1, ROWS_MAX);
     let limit = i64::from(limit);
     database::with_timeout(STORE_TIMEOUT, async {
@@ -48,4 +47,11 @@ pub(super) async fn handle(
         Ok(Json(Body { data, refunds }))
     })
     .await
+}
+
+/// The open statuses of this name. Attempts and refunds have the same ones.
+fn open_statuses(name: &str) -> Option<(AttemptStatus, RefundStatus)> {
+    let attempts: AttemptStatus = name.parse().ok()?;
+    let refunds: RefundStatus = name.parse().ok()?;
+    (attempts.is_open() && refunds.is_open()).then_some((attempts, refunds))
 }

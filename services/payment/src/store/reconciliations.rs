@@ -18,6 +18,9 @@ const LOCK: i64 = 0x7265_636f;
 /// page and the provider's response together take less.
 const IDLE_MS_MAX: &str = "120000";
 
+/// Maximum number of reports that one [`reap`] deletes.
+pub const REAP_ROWS_MAX: i64 = 100;
+
 /// A report in the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -115,6 +118,24 @@ pub async fn finish(connection: &mut PgConnection, id: i64) -> sqlx::Result<Repo
     )
     .fetch_one(connection)
     .await
+}
+
+/// Deletes reports that started longer ago than this, the oldest first. Reads no more rows than it may
+/// delete: ids are in the order of time.
+pub async fn reap(connection: &mut PgConnection, older_than: Duration) -> sqlx::Result<u64> {
+    let removed = sqlx::query!(
+        "delete from reconciliations where ctid = any(array(
+             select ctid from (
+                 select ctid, started_at from reconciliations order by id limit $2
+             ) as oldest
+             where started_at < now() - make_interval(secs => $1)
+         ))",
+        older_than.as_secs_f64(),
+        REAP_ROWS_MAX,
+    )
+    .execute(connection)
+    .await?;
+    Ok(removed.rows_affected())
 }
 
 /// The latest reports, newest first.

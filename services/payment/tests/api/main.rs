@@ -22,6 +22,7 @@ mod reconciling;
 mod recording;
 mod refunds;
 mod rejections;
+mod report_retention;
 mod response;
 mod settling;
 mod shutdown;

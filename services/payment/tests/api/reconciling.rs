@@ -216,7 +216,7 @@ async fn recent_orphan_waits_and_foreign_charge_is_flagged() {
     let report = patient.reconcile(ALL).await.unwrap();
     let expected = [
         pair("foreign_charge", "flagged"),
-        pair("orphan_charge", "waited for"),
+        pair("orphan_charge", "waiting"),
     ];
     assert_eq!(kinds(&report), expected);
     assert_eq!(report.refunds_opened, 0);

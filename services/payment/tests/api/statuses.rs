@@ -1,10 +1,13 @@
 //! SQL has to spell out statuses in index predicates, constraints, and the queries that use the partial
 //! indexes. These tests compare the literals with the enums.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use payment::domain::{AttemptStatus, RefundStatus};
+use payment::reconciler::Trigger;
+use testkit::postgres::literals;
 
 use crate::harness::Harness;
 
@@ -20,40 +23,12 @@ fn refunds(is_in: fn(RefundStatus) -> bool) -> Vec<String> {
     names.map(|status| status.as_str().to_owned()).collect()
 }
 
-/// The quoted strings of a piece of SQL, in their order.
-fn literals(sql: &str) -> Vec<String> {
-    let quoted = sql.split('\'').skip(1).step_by(2);
-    quoted.map(str::to_owned).collect()
-}
-
-/// The literals in the definitions of all constraints and indexes of a table that mention its status,
-/// by name.
-async fn schema_literals(harness: &Harness, table: &'static str) -> Vec<(String, Vec<String>)> {
-    let definitions: Vec<(String, String)> = sqlx::query_as(
-        "select conname::text, pg_get_constraintdef(oid) from pg_constraint
-         where conrelid = $1::regclass
-         union all
-         select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index
-         where indrelid = $1::regclass
-         order by 1",
-    )
-    .bind(table)
-    .fetch_all(&harness.pool)
-    .await
-    .unwrap();
-    let with_status = definitions.into_iter().filter(|it| it.1.contains("status"));
-    with_status
-        .map(|(name, definition)| (name, literals(&definition)))
-        .collect()
-}
-
-fn named(expected: &[(&str, Vec<String>)]) -> Vec<(String, Vec<String>)> {
-    let mut named: Vec<(String, Vec<String>)> = expected
-        .iter()
-        .map(|(name, literals)| ((*name).to_owned(), literals.clone()))
-        .collect();
-    named.sort();
+/// Each constraint and index that mentions the status, with its literals.
+fn named(expected: &[(&str, Vec<String>)]) -> BTreeMap<String, BTreeSet<String>> {
+    let named = expected.iter().cloned();
     named
+        .map(|(name, literals)| (name.to_owned(), literals.into_iter().collect()))
+        .collect()
 }
 
 #[tokio::test]
@@ -70,9 +45,8 @@ async fn schema_of_payments_uses_the_statuses_of_attempts() {
         ("payments_one_live", attempts(AttemptStatus::is_live)),
         ("payments_status_check", attempts(|_| true)),
     ]);
-    let mut found = schema_literals(&harness, "payments").await;
-    found.sort();
-    assert_eq!(found, expected);
+    let found = literals::about(&harness.pool, "payments", "status").await;
+    assert_eq!(found.unwrap(), expected);
 }
 
 #[tokio::test]
@@ -86,9 +60,18 @@ async fn schema_of_refunds_uses_the_statuses_of_refunds() {
         ("refunds_due", open),
         ("refunds_status_check", refunds(|_| true)),
     ]);
-    let mut found = schema_literals(&harness, "refunds").await;
-    found.sort();
-    assert_eq!(found, expected);
+    let found = literals::about(&harness.pool, "refunds", "status").await;
+    assert_eq!(found.unwrap(), expected);
+}
+
+#[tokio::test]
+async fn schema_of_reconciliations_names_every_trigger() {
+    let harness = Harness::create().await;
+    let triggers = [Trigger::Schedule, Trigger::Operator { all: false }];
+    let names = triggers.map(|trigger| trigger.name().to_owned());
+    let expected = named(&[("reconciliations_trigger_check", names.into())]);
+    let found = literals::about(&harness.pool, "reconciliations", "trigger").await;
+    assert_eq!(found.unwrap(), expected);
 }
 
 /// The only status literals in queries are the predicate of the partial indexes of due rows.

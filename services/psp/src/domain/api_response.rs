@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::domain::charge::{self, Charge};
 use crate::domain::fault::Failure;
-use crate::domain::payment_method::Decline;
+use crate::domain::test_method::Decline;
 
 const OK: u16 = 200;
 const CREATED: u16 = 201;

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use money::Money;
 use serde::Serialize;
+use service_kit::text_enum;
 use uuid::Uuid;
 
 use crate::domain::request::Request;
@@ -19,19 +20,11 @@ pub struct Charge {
     pub created_at: DateTime<Utc>,
 }
 
-/// A charge has one status today: a decline leaves no charge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    Captured,
-}
-
-impl Status {
-    pub const ALL: [Self; 1] = [Self::Captured];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Captured => "captured",
-        }
+text_enum! {
+    "charge status";
+    /// A charge has one status today: a decline leaves no charge.
+    pub enum Status {
+        Captured = "captured",
     }
 }
 

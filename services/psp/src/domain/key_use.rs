@@ -1,21 +1,13 @@
 //! What a key was used for. The column `requests.operation` holds its name.
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyUse {
-    Charge,
-    Refund,
-    /// The key is cancelled: no charge is made under it inside its window.
-    Cancellation,
-}
+use service_kit::text_enum;
 
-impl KeyUse {
-    pub const ALL: [Self; 3] = [Self::Charge, Self::Refund, Self::Cancellation];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Charge => "charge",
-            Self::Refund => "refund",
-            Self::Cancellation => "cancellation",
-        }
+text_enum! {
+    "use of a key";
+    pub enum KeyUse {
+        Charge = "charge",
+        Refund = "refund",
+        /// The key is cancelled: no charge is made under it inside its window.
+        Cancellation = "cancellation",
     }
 }

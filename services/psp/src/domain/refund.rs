@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use service_kit::text_enum;
 use uuid::Uuid;
 
 use crate::domain::charge::Charge;
@@ -19,19 +20,11 @@ pub struct Refund {
     pub created_at: DateTime<Utc>,
 }
 
-/// A refund has one status today.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    Refunded,
-}
-
-impl Status {
-    pub const ALL: [Self; 1] = [Self::Refunded];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Refunded => "refunded",
-        }
+text_enum! {
+    "refund status";
+    /// A refund has one status today.
+    pub enum Status {
+        Refunded = "refunded",
     }
 }
 

@@ -12,11 +12,10 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::domain::operation::Operation;
-use crate::domain::payment_method::{ChargeSpeed, PaymentMethod};
+use crate::domain::test_method::{ChargeSpeed, TestMethod};
 
 pub const KEY_LEN_MAX: usize = 255;
 pub const REFERENCE_LEN_MAX: usize = 255;
-pub const PAYMENT_METHOD_LEN_MAX: usize = money::PaymentMethod::LEN_MAX;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -58,7 +57,7 @@ impl Request {
 
     pub fn speed(&self) -> ChargeSpeed {
         match &self.details {
-            Details::Charge { payment_method, .. } => PaymentMethod::of(payment_method).speed,
+            Details::Charge { payment_method, .. } => TestMethod::of(payment_method).speed,
             Details::Refund { .. } => ChargeSpeed::Immediate,
         }
     }

@@ -6,8 +6,8 @@ use super::Provider;
 use crate::Error;
 use crate::domain::charge::Charge;
 use crate::domain::clock;
-use crate::domain::payment_method::{CardOutcome, ChargeSpeed, Decline, PaymentMethod};
 use crate::domain::request::{Details, Request};
+use crate::domain::test_method::{CardOutcome, ChargeSpeed, Decline, TestMethod};
 use crate::store::charges;
 use crate::store::requests::{self, StoredResponse};
 
@@ -70,7 +70,7 @@ impl Provider {
 
 impl<'a> Work<'a> {
     fn of_charge(amount: Money, payment_method: &'a str) -> Self {
-        match PaymentMethod::of(payment_method).outcome {
+        match TestMethod::of(payment_method).outcome {
             CardOutcome::Captured => Self::Capture {
                 amount,
                 payment_method,

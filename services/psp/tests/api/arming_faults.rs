@@ -16,7 +16,7 @@ async fn fault_applies_n_times_and_then_no_more() {
         statuses.push(server.charge("k", &order("o-1")).await.status.as_u16());
     }
     assert_eq!(statuses, [500, 500, 201]);
-    assert_eq!(server.fired().await, [2]);
+    assert_eq!(server.applied().await, [2]);
 }
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn probability_one_always_applies_and_zero_never() {
         );
     }
     assert!(never < always);
-    assert_eq!(server.fired().await, [0, 20]);
+    assert_eq!(server.applied().await, [0, 20]);
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn faults_are_listed_as_posted_and_cleared_singly_or_all() {
             status
         );
     }
-    assert_eq!(server.fired().await.len(), 2);
+    assert_eq!(server.applied().await.len(), 2);
     assert_eq!(
         server
             .call(Method::DELETE, "/admin/faults", None)
@@ -82,7 +82,7 @@ async fn faults_are_listed_as_posted_and_cleared_singly_or_all() {
             .status,
         204
     );
-    assert!(server.fired().await.is_empty());
+    assert!(server.applied().await.is_empty());
     assert_eq!(server.charge("k", &order("o-1")).await.status, 201);
 }
 
@@ -102,5 +102,5 @@ async fn invalid_fault_is_422_and_not_armed() {
             .await;
         assert_eq!(response.status, 422, "{fault}");
     }
-    assert!(server.fired().await.is_empty());
+    assert!(server.applied().await.is_empty());
 }

@@ -146,7 +146,7 @@ async fn key_in_flight_can_neither_be_cancelled_nor_looked_up() {
     tokio::select! {
         response = server.try_charge("k", &body) => panic!("a hang got a response: {response:?}"),
         () = async {
-            eventually("the charge is in flight", async || server.fired().await == [1]).await;
+            eventually("the charge is in flight", async || server.applied().await == [1]).await;
             for response in [
                 server.cancel("k").await,
                 server.call(Method::GET, "/v1/charges?key=k", None).await,
@@ -212,7 +212,7 @@ async fn hanging_cancellation_does_not_block_the_next_one() {
         tokio::select! {
             response = server.try_cancel("k") => panic!("a hang got a response: {response:?}"),
             () = async {
-                eventually("the fault applies", async || server.fired().await == [1]).await;
+                eventually("the fault applies", async || server.applied().await == [1]).await;
                 assert_eq!(server.cancel("k").await.json(), cancelled("k"), "{point}");
             } => {}
         }

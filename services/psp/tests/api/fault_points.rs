@@ -94,7 +94,7 @@ async fn delay_charges_before_or_after_the_wait() {
         let body = order("o-1");
         let started = Instant::now();
         let (response, ()) = tokio::join!(server.charge("k", &body), async {
-            eventually("the fault applies", async || server.fired().await == [1]).await;
+            eventually("the fault applies", async || server.applied().await == [1]).await;
             eventually("the books show it", async || {
                 server.charged().await == charged
             })
@@ -150,7 +150,7 @@ async fn key_is_in_flight_only_during_the_charge() {
         let body = order("o-1");
         let hanging = server.charge("k", &body);
         let second = async {
-            eventually("the fault applies", async || server.fired().await == [1]).await;
+            eventually("the fault applies", async || server.applied().await == [1]).await;
             if point == "after_charge" {
                 eventually("the charge is committed", async || {
                     server.stored().await == 1
@@ -182,5 +182,5 @@ async fn replays_skip_faults_during_a_charge() {
         .arm(json!({"point": "during_charge", "action": "error"}))
         .await;
     assert!(server.charge("k", &order("o-1")).await.replayed);
-    assert_eq!(server.fired().await, [0]);
+    assert_eq!(server.applied().await, [0]);
 }

@@ -81,7 +81,7 @@ async fn refund_in_flight_is_409_for_lookups_too() {
     tokio::select! {
         response = server.try_refund("back", &body) => panic!("a hang got a response: {response:?}"),
         () = async {
-            eventually("the fault applies", async || server.fired().await == [1]).await;
+            eventually("the fault applies", async || server.applied().await == [1]).await;
             let second = server.refund("back", &body).await;
             assert_eq!(second.status, 409);
             assert_eq!(second.code(), "idempotency_key_in_flight");
@@ -105,7 +105,7 @@ async fn refund_is_made_once_although_its_caller_hung_up() {
     let (server, body) = with_fault(&[], fault).await;
     tokio::select! {
         response = server.try_refund("back", &body) => panic!("response came too early: {response:?}"),
-        () = eventually("the fault applies", async || server.fired().await == [1]) => {}
+        () = eventually("the fault applies", async || server.applied().await == [1]) => {}
     }
     eventually("the refund is made without its caller", async || {
         server.refunded().await == 1
@@ -128,5 +128,5 @@ async fn refund_faults_do_not_affect_charges_or_cancellations() {
     let charge = server.charge("pay", &order("o-1")).await;
     assert_eq!(charge.status, 201);
     assert_eq!(server.cancel("other").await.status, 200);
-    assert_eq!(server.fired().await, [0, 0, 0]);
+    assert_eq!(server.applied().await, [0, 0, 0]);
 }

@@ -51,7 +51,7 @@ async fn key_in_flight_is_409_and_released_afterwards() {
     let body = order("o-1");
     let (first, second) = tokio::join!(server.charge("k", &body), async {
         eventually("the first is in flight", async || {
-            server.fired().await == [1]
+            server.applied().await == [1]
         })
         .await;
         assert_eq!(server.charged().await, 0);

@@ -115,7 +115,7 @@ impl Server {
     pub(crate) async fn abandon(&self, key: &str, body: &Value) {
         tokio::select! {
             response = self.try_charge(key, body) => panic!("response came too early: {response:?}"),
-            () = eventually("the fault applies", async || self.fired().await == [1]) => {}
+            () = eventually("the fault applies", async || self.applied().await == [1]) => {}
         }
     }
 
@@ -147,7 +147,7 @@ impl Server {
     }
 
     /// How many times each fault was applied, in the order in which they were armed.
-    pub(crate) async fn fired(&self) -> Vec<u64> {
+    pub(crate) async fn applied(&self) -> Vec<u64> {
         let list = self.get("/admin/faults").await;
         let faults = list["data"].as_array().unwrap();
         faults

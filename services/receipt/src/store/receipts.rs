@@ -10,6 +10,8 @@ use uuid::Uuid;
 
 use crate::domain::{State, Status};
 
+/// The table of this module.
+pub const TABLE: &str = "receipts";
 /// The only mail type so far. Event id and mail type identify a row.
 const MAIL_TYPE: &str = "receipt";
 
@@ -90,63 +92,112 @@ impl Leased {
     }
 }
 
+/// What one step took from the queue.
+#[derive(Debug, Default)]
+pub struct Taken {
+    pub leased: Vec<Leased>,
+    /// The orders of mails that reached the limit of tries in doubt and whose last lease expired
+    /// without a result. These mails are closed.
+    pub given_up: Vec<Uuid>,
+}
+
+/// How to take mails from the queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Lease<'a> {
+    pub token: Uuid,
+    pub lease: Duration,
+    pub limit: i64,
+    /// No mail is due before this time. `None` reads the queue from its beginning.
+    pub floor: Option<DateTime<Utc>>,
+    /// A mail with this many tries in doubt is not sent again, but given up for this reason.
+    pub tries_in_doubt_max: i32,
+    pub given_up_reason: &'a str,
+}
+
 /// Leases due mails, the longest due first. The lease counts the try as one in doubt: if the sender
-/// dies now, the row says that it may have sent the mail. A mail with `tries_in_doubt_max` such tries
-/// is left to [`give_up`]. With `skip locked`, parallel senders take different rows instead of waiting
-/// for the same one.
+/// dies now, the row says that it may have sent the mail. With `skip locked`, parallel senders take
+/// different rows instead of waiting for the same one.
 ///
-/// `'pending'` is a literal here and in [`give_up`]: with a parameter, a generic plan cannot use the
-/// partial index `receipts_due`. A test ties the literal to [`Status::Pending`].
-pub async fn lease_due(
-    connection: &mut PgConnection,
-    token: Uuid,
-    lease: Duration,
-    tries_in_doubt_max: i32,
-    limit: i64,
-) -> sqlx::Result<Vec<Leased>> {
-    sqlx::query_as!(
-        Leased,
-        r#"with due as (
-            select event_id, mail_type from receipts
-            where status = 'pending' and due_at <= now() and tries_in_doubt < $4
+/// The statement reads what it returns, whatever plan is cached. `'pending'` is a literal: with a
+/// parameter, a generic plan cannot use the partial index `receipts_due`; a test ties the literal to
+/// [`Status::Pending`]. No condition filters the rows of the index, because mails that do not match
+/// would be read again by every step. The rows are updated by `ctid`: a join by key could be planned
+/// the other way round, as a scan of the whole table.
+pub async fn lease_due(connection: &mut PgConnection, request: Lease<'_>) -> sqlx::Result<Taken> {
+    let rows = sqlx::query!(
+        r#"update receipts
+        set status = case when tries_in_doubt < $4 then 'pending' else $7 end,
+            lease_token = case when tries_in_doubt < $4 then $1::uuid end,
+            due_at = clock_timestamp() + make_interval(secs => $2),
+            tries = tries + case when tries_in_doubt < $4 then 1 else 0 end,
+            tries_in_doubt = least(tries_in_doubt + 1, $4),
+            last_error = case when tries_in_doubt < $4 then last_error else $6 end,
+            updated_at = now()
+        where ctid = any(array(
+            select ctid from receipts
+            where status = 'pending' and due_at <= now() and due_at >= coalesce($5::timestamptz, '-infinity')
             order by due_at
             limit $3
             for update skip locked
-        )
-        update receipts
-        set lease_token = $1, due_at = now() + make_interval(secs => $2), tries = tries + 1,
-            tries_in_doubt = tries_in_doubt + 1
-        from due
-        where receipts.event_id = due.event_id and receipts.mail_type = due.mail_type
-        returning receipts.event_id, receipts.mail_type, lease_token as "token!", order_id,
-                  attempt, recipient, amount, currency, lines, tries, tries_in_doubt,
-                  correlation_id, traceparent, created_at"#,
-        token,
-        lease.as_secs_f64(),
-        limit,
-        tries_in_doubt_max,
-    )
-    .fetch_all(connection)
-    .await
-}
-
-/// Closes mails that reached the limit of tries in doubt and whose last lease expired without a
-/// result. Returns their orders.
-pub async fn give_up(
-    connection: &mut PgConnection,
-    tries_in_doubt_max: i32,
-    reason: &str,
-) -> sqlx::Result<Vec<Uuid>> {
-    sqlx::query_scalar!(
-        "update receipts
-         set status = $3, lease_token = null, last_error = $2, updated_at = now()
-         where status = 'pending' and due_at <= now() and tries_in_doubt >= $1
-         returning order_id",
-        tries_in_doubt_max,
-        reason,
+        ))
+        returning event_id, mail_type, lease_token, order_id, attempt, recipient, amount, currency,
+                  lines, tries, tries_in_doubt, correlation_id, traceparent, created_at"#,
+        request.token,
+        request.lease.as_secs_f64(),
+        request.limit,
+        request.tries_in_doubt_max,
+        request.floor,
+        request.given_up_reason,
         Status::Unknown.as_str(),
     )
     .fetch_all(connection)
+    .await?;
+    let mut taken = Taken::default();
+    for row in rows {
+        match row.lease_token {
+            Some(token) => taken.leased.push(Leased {
+                event_id: row.event_id,
+                mail_type: row.mail_type,
+                token,
+                order_id: row.order_id,
+                attempt: row.attempt,
+                recipient: row.recipient,
+                amount: row.amount,
+                currency: row.currency,
+                lines: row.lines,
+                tries: row.tries,
+                tries_in_doubt: row.tries_in_doubt,
+                correlation_id: row.correlation_id,
+                traceparent: row.traceparent,
+                created_at: row.created_at,
+            }),
+            None => taken.given_up.push(row.order_id),
+        }
+    }
+    Ok(taken)
+}
+
+/// The store's clock. Rows that are written later are due later.
+pub async fn clock(connection: &mut PgConnection) -> sqlx::Result<DateTime<Utc>> {
+    sqlx::query_scalar!(r#"select clock_timestamp() as "now!""#)
+        .fetch_one(connection)
+        .await
+}
+
+/// When the first mail of the queue is due, if there is one from `floor` on. Sees mails that another
+/// sender has locked, because its lease may fail.
+pub async fn first_due(
+    connection: &mut PgConnection,
+    floor: Option<DateTime<Utc>>,
+) -> sqlx::Result<Option<DateTime<Utc>>> {
+    sqlx::query_scalar!(
+        "select due_at from receipts
+         where status = 'pending' and due_at >= coalesce($1::timestamptz, '-infinity')
+         order by due_at
+         limit 1",
+        floor,
+    )
+    .fetch_optional(connection)
     .await
 }
 
@@ -165,6 +216,9 @@ pub struct TryResult {
 
 /// Records the results whose lease is still valid, and returns how many. A stale result is
 /// discarded; its try stays in doubt.
+///
+/// Each row is looked up by its key inside `lateral … limit 1`, which leaves the planner no other
+/// order: the results come first.
 pub async fn record(connection: &mut PgConnection, results: &[TryResult]) -> sqlx::Result<u64> {
     let event_ids: Vec<Uuid> = results.iter().map(|result| result.event_id).collect();
     let mail_types: Vec<&str> = results.iter().map(|result| &*result.mail_type).collect();
@@ -189,13 +243,17 @@ pub async fn record(connection: &mut PgConnection, results: &[TryResult]) -> sql
         "update receipts
          set status = result.status, tries_in_doubt = result.tries_in_doubt,
              last_error = result.error,
-             due_at = now() + make_interval(secs => result.delay), lease_token = null,
+             due_at = clock_timestamp() + make_interval(secs => result.delay), lease_token = null,
              sent_at = case result.status when $8 then now() end, updated_at = now()
          from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::integer[], $6::text[],
                      $7::double precision[])
-            as result (event_id, mail_type, token, status, tries_in_doubt, error, delay)
-         where receipts.event_id = result.event_id and receipts.mail_type = result.mail_type
-           and receipts.lease_token = result.token",
+                as result (event_id, mail_type, token, status, tries_in_doubt, error, delay)
+            cross join lateral (
+                select ctid from receipts as mail
+                where mail.event_id = result.event_id and mail.mail_type = result.mail_type
+                limit 1
+            ) as found
+         where receipts.ctid = found.ctid and receipts.lease_token = result.token",
         &event_ids,
         &mail_types as &[&str],
         &tokens,

@@ -10,11 +10,14 @@
 mod application;
 mod config;
 mod consuming;
+mod dialogues;
 mod fencing;
 mod harness;
 mod in_doubt;
+mod mail_server;
 mod operating;
 mod outcomes;
+mod plans;
 mod sending;
 mod statuses;
 mod stepper;

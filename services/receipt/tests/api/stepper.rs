@@ -12,7 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::harness::{EVENTUALLY, Harness};
 
 const TIMEOUT_MS: u64 = 1_500;
-const CONNECTIONS_MAX: usize = 16;
+const IN_FLIGHT_MAX: usize = 16;
 
 pub(crate) struct Stepper {
     sender: Worker<Sender>,
@@ -30,29 +30,46 @@ impl Stepper {
         lease: Duration,
         tls: TlsMode,
     ) -> Self {
-        let (outcomes, receiver) = mpsc::channel(CONNECTIONS_MAX);
+        Self::with(harness, smtp_port, lease, tls, IN_FLIGHT_MAX)
+    }
+
+    /// A sender with fewer connections than mails in flight.
+    pub(crate) fn with_connections(
+        harness: &Harness,
+        smtp_port: u16,
+        lease: Duration,
+        connections_max: usize,
+    ) -> Self {
+        Self::with(harness, smtp_port, lease, TlsMode::None, connections_max)
+    }
+
+    fn with(
+        harness: &Harness,
+        smtp_port: u16,
+        lease: Duration,
+        tls: TlsMode,
+        connections_max: usize,
+    ) -> Self {
+        let (outcomes, receiver) = mpsc::channel(IN_FLIGHT_MAX);
         let settings = Smtp {
             smtp_host: "127.0.0.1".to_owned(),
             smtp_port,
             smtp_tls: tls,
             smtp_user: None,
             smtp_password: None,
-            smtp_connections_max: CONNECTIONS_MAX,
+            smtp_connections_max: connections_max,
             smtp_timeout_ms: TIMEOUT_MS,
             smtp_data_timeout_ms: TIMEOUT_MS,
         };
         let from = "ChargeOnce <receipts@shop.example>".parse().unwrap();
-        let sender = Sender {
-            pool: harness.pool.clone(),
-            smtp: smtp::Client::new(&settings, &from).unwrap(),
-            from,
-        };
+        let client = smtp::Client::new(&settings, &from).unwrap();
+        let sender = Sender::new(harness.pool.clone(), client, from);
         let settings = leases::Settings {
             lease,
             // Only `run` uses it.
             poll: Duration::ZERO,
-            in_flight_max: CONNECTIONS_MAX,
-            batch_max: CONNECTIONS_MAX,
+            in_flight_max: IN_FLIGHT_MAX,
+            batch_max: IN_FLIGHT_MAX,
         };
         let due = Arc::new(Notify::new());
         Self {

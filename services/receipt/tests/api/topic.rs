@@ -2,9 +2,10 @@
 
 use std::ops::Deref;
 
-use events::{Envelope, Line, Origin, PaymentCaptured};
+use events::{Envelope, Line, PaymentCaptured};
 use money::Currency;
 use testkit::TestTopic;
+use testkit::test_topic::sealed;
 use uuid::Uuid;
 
 pub(crate) const PARTITIONS: i32 = 3;
@@ -47,11 +48,5 @@ fn captured(order_id: Uuid, customer_id: &str) -> Envelope {
         }],
         customer_id: customer_id.to_owned(),
     };
-    let correlation_id = format!("corr-{order_id}");
-    let origin = Origin {
-        source: "payment",
-        correlation_id: &correlation_id,
-        traceparent: None,
-    };
-    Envelope::seal(origin, &event).unwrap()
+    sealed("payment", &event)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use events::{Envelope, FulfilmentShipped, Origin};
+use events::{Envelope, FulfilmentShipped};
 use inbox::{Consumer, Settings, StepOutcome};
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::task::JoinHandle;
@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::effects::Effects;
 use crate::operator::Operator;
 use testkit::TestTopic;
+use testkit::test_topic::sealed;
 
 /// Partitions of each test's topic.
 pub(crate) const PARTITIONS: i32 = 3;
@@ -137,12 +138,7 @@ pub(crate) fn event(order_id: Uuid, number: i32) -> Envelope {
         order_id,
         attempt: number,
     };
-    let origin = Origin {
-        source: "test",
-        correlation_id: "corr-1",
-        traceparent: None,
-    };
-    Envelope::seal(origin, &event).unwrap()
+    sealed("test", &event)
 }
 
 /// Steps until this many messages were taken, none of which may be parked. Returns the numbers of

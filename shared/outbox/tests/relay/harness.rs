@@ -120,6 +120,16 @@ pub(crate) fn event(order_id: Uuid, number: i32) -> Envelope {
     Envelope::seal(origin, &event).unwrap()
 }
 
+/// Larger than a producer accepts by default.
+const TOO_LARGE: usize = 1_100_000;
+
+/// The n-th event of an order, which no broker accepts.
+pub(crate) fn oversized(order_id: Uuid, number: i32) -> Envelope {
+    let mut event = event(order_id, number);
+    event.payload = format!("\"{}\"", "x".repeat(TOO_LARGE));
+    event
+}
+
 /// The numbers of one order's events, in the order of the topic.
 pub(crate) fn numbers(messages: &[Received], order_id: Uuid) -> Vec<i32> {
     let key = order_id.to_string();

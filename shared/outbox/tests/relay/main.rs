@@ -9,11 +9,14 @@
 mod backlog;
 mod columns;
 mod crashes;
+mod data_loss;
 mod harness;
+mod held_orders;
 mod late_commits;
 mod message_format;
 mod order;
 mod outages;
+mod plans;
 mod producer_ids;
 mod replicas;
 mod republishing;

@@ -28,9 +28,15 @@ async fn republished_events_keep_their_ids_and_order() {
     let mut relay = harness.relay(settings);
     while relay.step().await.unwrap() != StepOutcome::Idle {}
     let first = harness.topic.read().await;
-    assert_eq!(republish(&harness.pool, long_ago()).await.unwrap(), 20);
+    assert_eq!(
+        republish(&harness.pool, long_ago(), "test").await.unwrap(),
+        20
+    );
     // A repeat before the relay has sent anything finds nothing to do.
-    assert_eq!(republish(&harness.pool, long_ago()).await.unwrap(), 0);
+    assert_eq!(
+        republish(&harness.pool, long_ago(), "test").await.unwrap(),
+        0
+    );
     assert!(relay.step().await.is_err(), "its session has ended");
     while relay.step().await.unwrap() != StepOutcome::Idle {}
     let messages = harness.topic.read().await;
@@ -62,7 +68,7 @@ async fn only_the_requested_window_is_republished() {
         .unwrap();
     }
     let hour_ago = Utc::now() - TimeDelta::hours(1);
-    assert_eq!(republish(&harness.pool, hour_ago).await.unwrap(), 2);
+    assert_eq!(republish(&harness.pool, hour_ago, "test").await.unwrap(), 2);
     assert_eq!(harness.unpublished().await, 2);
 }
 
@@ -108,7 +114,7 @@ async fn running_relay_refills_a_recreated_topic() {
         harness.write(&[event(order, newest)]).await;
         harness.wake.wake();
         harness.all_published().await;
-        republish(&harness.pool, long_ago()).await.unwrap();
+        republish(&harness.pool, long_ago(), "test").await.unwrap();
         harness.all_published().await;
         // Before the republication, the newest event went to the old topic or to the new one. After
         // it, the new topic has all events.
@@ -148,7 +154,10 @@ async fn acknowledgements_of_a_lost_broker_cannot_mark_rows() {
     let waited = tokio::task::spawn_blocking(|| ACKNOWLEDGED.wait());
     waited.await.unwrap();
     // The rows are acknowledged but not marked, so republication has nothing to mark as unpublished.
-    assert_eq!(republish(&harness.pool, long_ago()).await.unwrap(), 0);
+    assert_eq!(
+        republish(&harness.pool, long_ago(), "test").await.unwrap(),
+        0
+    );
     let resumed = tokio::task::spawn_blocking(|| RESUMED.wait());
     resumed.await.unwrap();
     let (mut relay, outcome) = step.await.unwrap();

@@ -1,21 +1,21 @@
 //! A wake during a step leads to another step.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use uuid::Uuid;
 
 use crate::harness::{Harness, event};
 
-/// The delay that a lost wake would cause.
-const LOST: Duration = Duration::from_secs(9);
+/// Longer than the test waits, so that an event whose wake is lost is not published in time.
+const NO_POLL: Duration = Duration::from_secs(600);
 
 #[tokio::test]
 async fn no_wake_is_lost_during_a_step() {
     let harness = Harness::create().await;
     let mut settings = harness.settings();
-    settings.poll_interval = LOST;
+    settings.poll_interval = NO_POLL;
+    settings.session_idle_max = 3 * NO_POLL;
     let (_shutdown, _task) = harness.run(settings);
-    let started = Instant::now();
     for round in 0..40_u64 {
         harness.write(&[event(Uuid::new_v4(), 1)]).await;
         harness.wake.wake();
@@ -25,6 +25,5 @@ async fn no_wake_is_lost_during_a_step() {
         harness.wake.wake();
         harness.all_published().await;
     }
-    assert!(started.elapsed() < LOST, "a wake was lost");
     assert_eq!(harness.ids().await.len(), 80);
 }

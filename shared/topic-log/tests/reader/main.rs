@@ -5,8 +5,9 @@
     reason = "a test fails by panicking, also in the functions it calls"
 )]
 
-use events::{Envelope, FulfilmentShipped, Origin};
+use events::{Envelope, FulfilmentShipped};
 use testkit::TestTopic;
+use testkit::test_topic::sealed;
 use topic_log::{Log, Position, Presence};
 use uuid::Uuid;
 
@@ -16,12 +17,7 @@ fn event() -> Envelope {
         order_id: Uuid::new_v4(),
         attempt: 1,
     };
-    let origin = Origin {
-        source: "test",
-        correlation_id: "corr-1",
-        traceparent: None,
-    };
-    Envelope::seal(origin, &event).unwrap()
+    sealed("test", &event)
 }
 
 const fn at(offset: i64) -> Position {

@@ -34,17 +34,23 @@ fn refund(key: &str) -> Refund {
 #[test]
 fn charge_belongs_to_its_attempt_or_is_an_orphan() {
     let is_orphan = |finding| matches!(finding, Finding::Orphan(_));
-    let judged = |status, charge_id| judge(&charge("ch"), Some(&attempt(status, charge_id)));
-    assert_eq!(judged(AttemptStatus::Captured, Some("ch")), Finding::Agrees);
-    assert_eq!(judged(AttemptStatus::Pending, None), Finding::Settle);
-    assert_eq!(judged(AttemptStatus::Unknown, None), Finding::Settle);
-    assert!(is_orphan(judged(AttemptStatus::Captured, Some("another"))));
-    assert!(is_orphan(judged(AttemptStatus::Declined, None)));
-    assert!(is_orphan(judged(AttemptStatus::Voided, None)));
-    assert_eq!(judge(&charge("ch"), None), Finding::Foreign);
+    let compared = |status, charge_id| compare(&charge("ch"), Some(&attempt(status, charge_id)));
+    assert_eq!(
+        compared(AttemptStatus::Captured, Some("ch")),
+        Finding::Agrees
+    );
+    assert_eq!(compared(AttemptStatus::Pending, None), Finding::Settle);
+    assert_eq!(compared(AttemptStatus::Unknown, None), Finding::Settle);
+    assert!(is_orphan(compared(
+        AttemptStatus::Captured,
+        Some("another")
+    )));
+    assert!(is_orphan(compared(AttemptStatus::Declined, None)));
+    assert!(is_orphan(compared(AttemptStatus::Voided, None)));
+    assert_eq!(compare(&charge("ch"), None), Finding::Foreign);
     let mut ours = charge("ch");
     ours.idempotency_key = format!("pay:{}:1", Uuid::nil());
-    assert_eq!(judge(&ours, None), Finding::OrphanWithoutAttempt);
+    assert_eq!(compare(&ours, None), Finding::OrphanWithoutAttempt);
 }
 
 #[test]

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use money::{Currency, Money};
+use money::{Currency, Money, PaymentMethod};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    Details, Invalid, PAYMENT_METHOD_LEN_MAX, REFERENCE_LEN_MAX, Request, key, read, require,
-};
+use super::{Details, Invalid, REFERENCE_LEN_MAX, Request, key, read, require};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,11 +26,8 @@ impl Request {
         let key = key(header)?;
         let body: Body = read(body)?;
         require("reference", &body.reference, REFERENCE_LEN_MAX)?;
-        require(
-            "payment_method",
-            &body.payment_method,
-            PAYMENT_METHOD_LEN_MAX,
-        )?;
+        PaymentMethod::parse(&body.payment_method)
+            .map_err(|error| Invalid::Body(error.to_string()))?;
         if body.amount == 0 {
             return Err(Invalid::Body("the amount must be above zero".to_owned()));
         }

@@ -25,7 +25,7 @@ pub enum ChargeSpeed {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PaymentMethod {
+pub struct TestMethod {
     pub outcome: CardOutcome,
     pub speed: ChargeSpeed,
 }
@@ -40,12 +40,12 @@ const METHODS: [(&str, CardOutcome, ChargeSpeed); 5] = [
 ];
 
 /// An unknown method is a decline and not invalid input, so that the caller's order can end.
-const UNKNOWN: PaymentMethod = PaymentMethod {
+const UNKNOWN: TestMethod = TestMethod {
     outcome: CardOutcome::Declined(Decline::InvalidPaymentMethod),
     speed: ChargeSpeed::Immediate,
 };
 
-impl PaymentMethod {
+impl TestMethod {
     pub fn of(name: &str) -> Self {
         let known = METHODS.iter().find(|(known, ..)| *known == name);
         known.map_or(UNKNOWN, |&(_, outcome, speed)| Self { outcome, speed })
@@ -80,8 +80,8 @@ mod tests {
     fn each_method_has_its_outcome_and_one_is_slow() {
         for (name, outcome, speed) in METHODS {
             assert_eq!(
-                PaymentMethod::of(name),
-                PaymentMethod { outcome, speed },
+                TestMethod::of(name),
+                TestMethod { outcome, speed },
                 "{name}"
             );
             assert_eq!(speed == ChargeSpeed::Slow, name == "pm_card_slow");
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn unknown_method_is_declined() {
         for name in ["", "pm_card", "PM_CARD_OK", "pm_card_ok "] {
-            assert_eq!(PaymentMethod::of(name), UNKNOWN, "{name:?}");
+            assert_eq!(TestMethod::of(name), UNKNOWN, "{name:?}");
         }
     }
 }

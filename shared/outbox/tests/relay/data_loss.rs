@@ -1,0 +1,161 @@
+//! The broker loses events that it acknowledged: the guard notices it and publishes them again.
+
+use chrono::{TimeDelta, Utc};
+use outbox::{Guard, Look, Relay, StepOutcome};
+use uuid::Uuid;
+
+use crate::harness::{Harness, event, numbers};
+
+impl Harness {
+    fn guard(&self) -> Guard {
+        let (brokers, topic) = (&self.topic.brokers, &self.topic.name);
+        Guard::new(self.pool.clone(), brokers, topic, self.wake.clone()).unwrap()
+    }
+
+    /// Writes and publishes one event for each order.
+    async fn publish(&self, relay: &mut Relay, orders: &[Uuid], number: i32) {
+        let events: Vec<_> = orders.iter().map(|id| event(*id, number)).collect();
+        self.write(&events).await;
+        publish_all(relay).await;
+    }
+
+    /// Makes all checkpoints older, as if this time had passed.
+    async fn age_checkpoints(&self, minutes: i64) {
+        sqlx::query("update outbox_positions set minute = minute - make_interval(mins => $1)")
+            .bind(minutes as i32)
+            .execute(&self.pool)
+            .await
+            .unwrap();
+    }
+}
+
+/// Steps until nothing is left. The first step after a republication finds its session ended.
+async fn publish_all(relay: &mut Relay) {
+    loop {
+        match relay.step().await {
+            Ok(StepOutcome::Idle) => return,
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+fn orders(count: usize) -> Vec<Uuid> {
+    (0..count).map(|_| Uuid::new_v4()).collect()
+}
+
+#[tokio::test]
+async fn recreated_topic_is_filled_again() {
+    let harness = Harness::create().await;
+    let guard = harness.guard();
+    assert_eq!(guard.step().await.unwrap(), Look::Intact, "nothing yet");
+    let mut relay = harness.relay(harness.settings());
+    let orders = orders(20);
+    harness.publish(&mut relay, &orders, 1).await;
+    harness.publish(&mut relay, &orders, 2).await;
+    assert_eq!(guard.step().await.unwrap(), Look::Intact);
+    harness.topic.recreate().await;
+    assert_eq!(guard.step().await.unwrap(), Look::Republished(40));
+    publish_all(&mut relay).await;
+    let messages = harness.topic.read().await;
+    for order in &orders {
+        assert_eq!(numbers(&messages, *order), [1, 2]);
+    }
+    assert_eq!(guard.step().await.unwrap(), Look::Intact, "healed");
+}
+
+#[tokio::test]
+async fn loss_is_noticed_although_the_log_grew_again() {
+    let harness = Harness::create().await;
+    let mut relay = harness.relay(harness.settings());
+    let before = orders(10);
+    harness.publish(&mut relay, &before, 1).await;
+    harness.age_checkpoints(5).await;
+    harness.topic.recreate().await;
+    // More events than the old topic had, before the guard looks.
+    let after = orders(200);
+    harness.publish(&mut relay, &after, 1).await;
+    let look = harness.guard().step().await.unwrap();
+    assert!(matches!(look, Look::Republished(10..)), "{look:?}");
+    publish_all(&mut relay).await;
+    let messages = harness.topic.read().await;
+    for order in before.iter().chain(&after) {
+        assert!(!numbers(&messages, *order).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn only_what_is_lost_is_published_again() {
+    let harness = Harness::create().await;
+    let mut relay = harness.relay(harness.settings());
+    let kept = orders(30);
+    harness.publish(&mut relay, &kept, 1).await;
+    harness.age_checkpoints(10).await;
+    let kept_until = Utc::now();
+    let messages = harness.topic.read().await;
+    let lost = orders(30);
+    harness.publish(&mut relay, &lost, 1).await;
+    // A topic whose partitions end where they did before.
+    harness.topic.recreate().await;
+    for message in &messages {
+        harness.topic.publish_again(message).await;
+    }
+    assert_eq!(harness.guard().step().await.unwrap(), Look::Republished(30));
+    let again: Vec<chrono::DateTime<Utc>> =
+        sqlx::query_scalar("select created_at from outbox where published_at is null")
+            .fetch_all(&harness.pool)
+            .await
+            .unwrap();
+    assert!(again.iter().all(|created_at| *created_at > kept_until));
+    publish_all(&mut relay).await;
+    let messages = harness.topic.read().await;
+    for order in kept.iter().chain(&lost) {
+        assert_eq!(numbers(&messages, *order), [1]);
+    }
+}
+
+#[tokio::test]
+async fn missing_topic_is_created_again() {
+    let harness = Harness::create().await;
+    let mut relay = harness.relay(harness.settings());
+    let orders = orders(30);
+    harness.publish(&mut relay, &orders, 1).await;
+    harness.topic.delete().await;
+    let guard = harness.guard();
+    testkit::eventually("the guard creates the topic", async || {
+        matches!(guard.step().await, Ok(Look::Created))
+    })
+    .await;
+    testkit::eventually("the guard notices the loss", async || {
+        matches!(guard.step().await, Ok(Look::Republished(30)))
+    })
+    .await;
+    publish_all(&mut relay).await;
+    assert_eq!(harness.topic.read().await.len(), 30);
+}
+
+#[tokio::test]
+async fn interrupted_republication_is_continued() {
+    let harness = Harness::create().await;
+    let mut relay = harness.relay(harness.settings());
+    let order = Uuid::new_v4();
+    harness.publish(&mut relay, &[order], 1).await;
+    drop(relay);
+    // A process began and died.
+    let since = Utc::now() - TimeDelta::hours(1);
+    sqlx::query(
+        "insert into outbox_republication (since, until, ready_until, reason)
+         values ($1, clock_timestamp(), $1, 'test')",
+    )
+    .bind(since)
+    .execute(&harness.pool)
+    .await
+    .unwrap();
+    harness.write(&[event(order, 2)]).await;
+    // The new event waits behind the one that is to be published again.
+    let mut relay = harness.relay(harness.settings());
+    assert_eq!(relay.step().await.unwrap(), StepOutcome::Idle);
+    let look = harness.guard().step().await.unwrap();
+    assert_eq!(look, Look::Republished(1));
+    publish_all(&mut relay).await;
+    assert_eq!(numbers(&harness.topic.read().await, order), [1, 1, 2]);
+}

@@ -1,0 +1,148 @@
+//! A step of the relay reads about what it returns: with a plan from an empty table, with a backlog that
+//! belongs to another relay, and while an old snapshot keeps the entries of published rows.
+
+use outbox::{SHARDS, StepOutcome};
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
+use testkit::postgres::pages::PageCount;
+use uuid::Uuid;
+
+use crate::harness::{Harness, event};
+
+/// Pages that a step may read besides those of the rows it returns: one short path through an index for
+/// each shard and each of the few partitions, twice, and the statements around it.
+const PAGES_BESIDES: i64 = 400;
+/// Pages per returned row: its index entry, its old and new version, and their neighbours.
+const PAGES_PER_ROW: i64 = 12;
+
+impl Harness {
+    async fn pages(&self) -> PageCount {
+        let url = self.pool.connect_options().to_url_lossy();
+        PageCount::begin(url.as_str()).await.unwrap()
+    }
+
+    /// Writes this many events of as many orders with one statement, to shards below `shards`.
+    async fn fill(&self, rows: i64, shards: i16) {
+        sqlx::query(
+            "insert into outbox (event_id, event_type, source, subject, shard, correlation_id, payload)
+             select gen_random_uuid(), 'fulfilment.shipped', 'test', gen_random_uuid(),
+                    n % $2::integer, 'corr', '{}'
+             from generate_series(1, $1) as n",
+        )
+        .bind(rows)
+        .bind(i32::from(shards))
+        .execute(&self.pool)
+        .await
+        .unwrap();
+    }
+}
+
+async fn total(pages: &mut PageCount) -> i64 {
+    let statements = pages.statements().await.unwrap();
+    let of_relay = statements
+        .iter()
+        .filter(|it| it.statement.contains("outbox"));
+    of_relay.map(|it| it.pages).sum()
+}
+
+#[tokio::test]
+async fn plan_of_an_empty_table_reads_what_it_returns() {
+    let harness = Harness::create().await;
+    sqlx::raw_sql("alter table outbox_default set (autovacuum_enabled = off); analyze outbox")
+        .execute(&harness.pool)
+        .await
+        .unwrap();
+    let mut settings = harness.settings();
+    settings.batch_rows_max = 160;
+    let mut relay = harness.relay(settings);
+    // Postgres keeps the plan of a prepared statement after some executions.
+    for _ in 0..8 {
+        assert_eq!(relay.step().await.unwrap(), StepOutcome::Idle);
+    }
+    harness.fill(50_000, SHARDS).await;
+    let mut pages = harness.pages().await;
+    for _ in 0..3 {
+        pages.restart().await.unwrap();
+        assert_eq!(relay.step().await.unwrap(), StepOutcome::Published(160));
+        let read = total(&mut pages).await;
+        assert!(
+            read <= PAGES_BESIDES + 160 * PAGES_PER_ROW,
+            "{read} pages: {:#?}",
+            pages.statements().await.unwrap()
+        );
+    }
+}
+
+#[tokio::test]
+async fn backlog_of_another_relay_is_not_read() {
+    let harness = Harness::create().await;
+    // Another relay owns the first half of the shards, and has a backlog.
+    let url = harness.pool.connect_options().to_url_lossy();
+    let mut other = PgConnection::connect(url.as_str()).await.unwrap();
+    for shard in 0..SHARDS / 2 {
+        sqlx::query("select pg_advisory_lock('outbox'::regclass::oid::integer, $1)")
+            .bind(i32::from(shard))
+            .execute(&mut other)
+            .await
+            .unwrap();
+    }
+    harness.fill(50_000, SHARDS / 2).await;
+    let mut relay = harness.relay(harness.settings());
+    assert_eq!(relay.step().await.unwrap(), StepOutcome::Idle);
+    let mut pages = harness.pages().await;
+    assert_eq!(relay.step().await.unwrap(), StepOutcome::Idle);
+    let read = total(&mut pages).await;
+    assert!(read <= PAGES_BESIDES, "{read} pages");
+}
+
+#[tokio::test]
+async fn held_snapshot_does_not_make_steps_slower() {
+    const ROWS: i64 = 20_000;
+    let harness = Harness::create().await;
+    let url = harness.pool.connect_options().to_url_lossy();
+    let mut dump = PgConnection::connect(url.as_str()).await.unwrap();
+    sqlx::raw_sql("begin isolation level repeatable read; select count(*) from outbox")
+        .execute(&mut dump)
+        .await
+        .unwrap();
+    let mut relay = harness.relay(harness.settings());
+    harness.fill(ROWS, SHARDS).await;
+    while relay.step().await.unwrap() != StepOutcome::Idle {}
+    assert_eq!(harness.unpublished().await, 0);
+    let mut pages = harness.pages().await;
+    // The floors rise at intervals.
+    crate::harness::eventually("a step reads no published rows", async || {
+        pages.restart().await.unwrap();
+        assert_eq!(relay.step().await.unwrap(), StepOutcome::Idle);
+        total(&mut pages).await <= PAGES_BESIDES
+    })
+    .await;
+    harness.write(&[event(Uuid::new_v4(), 1)]).await;
+    pages.restart().await.unwrap();
+    assert_eq!(relay.step().await.unwrap(), StepOutcome::Published(1));
+    let read = total(&mut pages).await;
+    assert!(read <= PAGES_BESIDES + PAGES_PER_ROW, "{read} pages");
+    dump.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn row_that_commits_late_is_found_above_the_floor() {
+    let harness = Harness::create().await;
+    let mut relay = harness.relay(harness.settings());
+    // Gets the lowest id, and stays open.
+    let late = Uuid::new_v4();
+    let mut writer = harness.pool.begin().await.unwrap();
+    outbox::enqueue(&mut writer, &[event(late, 1)])
+        .await
+        .unwrap();
+    // The floors rise at intervals; several rounds of rows pass by.
+    for _ in 0..4 {
+        harness.fill(100, SHARDS).await;
+        tokio::time::sleep(std::time::Duration::from_millis(250)).await;
+        while relay.step().await.unwrap() != StepOutcome::Idle {}
+    }
+    writer.commit().await.unwrap();
+    harness.write(&[event(late, 2)]).await;
+    assert_eq!(relay.step().await.unwrap(), StepOutcome::Published(2));
+    let messages = harness.topic.read().await;
+    assert_eq!(crate::harness::numbers(&messages, late), [1, 2]);
+}
