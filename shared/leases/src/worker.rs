@@ -212,4 +212,6 @@ impl<T> Deref for Done<T> {
 }
 
 #[cfg(test)]
+mod stalls;
+#[cfg(test)]
 pub(crate) mod tests;

@@ -2,7 +2,7 @@
 //! not ready.
 //!
 //! A worker marks each step. A step that takes longer than the worker's limit counts as a stall: all
-//! waits inside it have shorter limits of their own, so something hangs that nobody foresaw. A worker
+//! waits inside it have shorter limits of their own, so something unforeseen hangs. A worker
 //! that waits for work is in no step, and may wait for any time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
