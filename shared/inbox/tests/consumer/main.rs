@@ -10,6 +10,7 @@
 mod ageing;
 mod crashes;
 mod effects;
+mod empty_cluster;
 mod hangs;
 mod harness;
 mod lag;
