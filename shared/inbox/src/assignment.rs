@@ -117,3 +117,54 @@ fn ids(partitions: &TopicPartitionList) -> Vec<i32> {
     let partitions = partitions.elements();
     partitions.iter().map(|it| it.partition()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::statistics::Broker;
+
+    use super::*;
+    use crate::lag::Lag;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    fn report(client: &Assignment, state: &str) {
+        let mut statistics = Statistics::default();
+        let broker = Broker {
+            state: state.to_owned(),
+            ..Broker::default()
+        };
+        statistics.brokers.insert("broker".to_owned(), broker);
+        client.stats(statistics);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn client_without_a_connected_broker_is_cut_off() {
+        let client = Assignment::new(Lag::default().new_client());
+        tokio::time::sleep(LIMIT).await;
+        assert!(!client.is_cut_off(LIMIT));
+        report(&client, BROKER_UP);
+        tokio::time::sleep(LIMIT / 2).await;
+        report(&client, "DOWN");
+        tokio::time::sleep(LIMIT / 2).await;
+        assert!(!client.is_cut_off(LIMIT));
+        // A client that forgot its brokers reports none.
+        client.stats(Statistics::default());
+        tokio::time::sleep(LIMIT / 2).await;
+        assert!(client.is_cut_off(LIMIT));
+        assert!(!client.is_overdue(LIMIT), "an outage is not a stall");
+        report(&client, BROKER_UP);
+        assert!(!client.is_cut_off(LIMIT));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connected_client_without_assignment_is_overdue() {
+        let client = Assignment::new(Lag::default().new_client());
+        assert!(!client.is_overdue(LIMIT));
+        report(&client, BROKER_UP);
+        assert!(client.is_overdue(LIMIT));
+        client.lock().is_assigned = true;
+        assert!(!client.is_overdue(LIMIT), "assigned, and nothing is unread");
+        tokio::time::sleep(2 * LIMIT).await;
+        assert!(client.is_overdue(LIMIT), "no more reports");
+    }
+}

@@ -177,6 +177,7 @@ impl Log {
 fn client(brokers: &str) -> anyhow::Result<BaseConsumer> {
     ClientConfig::new()
         .set("bootstrap.servers", brokers)
+        .set("client.id", "topic-log")
         // The client requires a name, and does not use it without a subscription.
         .set("group.id", "topic-log")
         .set("enable.auto.commit", "false")

@@ -10,7 +10,6 @@
 mod ageing;
 mod crashes;
 mod effects;
-mod empty_cluster;
 mod hangs;
 mod harness;
 mod lag;
