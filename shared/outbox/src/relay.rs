@@ -19,7 +19,7 @@ use crate::delivery::{Deliveries, Sender};
 use crate::session::{self, Session, bounded};
 use crate::settings::Settings;
 use crate::store::Row;
-use crate::{held, kafka, positions, republication, store};
+use crate::{held, kafka, republication, store};
 
 /// Publishes the outbox of one service. Every replica runs one.
 pub struct Relay {
@@ -251,28 +251,33 @@ async fn read(
     Ok((rows, held))
 }
 
-/// Marks delivered rows with their positions, and holds stuck ones, in one commit.
+/// Marks delivered rows and holds stuck ones, in one commit.
 async fn record(session: &mut Session, deliveries: &Deliveries<'_>) -> anyhow::Result<()> {
+    let Deliveries {
+        delivered, stuck, ..
+    } = deliveries;
+    if stuck.is_empty() {
+        if !delivered.is_empty() {
+            store::mark_published(&mut session.connection, delivered)
+                .await
+                .context("marking events as published")?;
+        }
+        return Ok(());
+    }
     let mut tx = session
         .connection
         .begin()
         .await
         .context("beginning to record deliveries")?;
-    if !deliveries.delivered.is_empty() {
-        store::mark_published(&mut tx, &deliveries.delivered)
+    if !delivered.is_empty() {
+        store::mark_published(&mut tx, delivered)
             .await
             .context("marking events as published")?;
-        positions::record(&mut tx, &deliveries.delivered)
-            .await
-            .context("recording positions")?;
     }
-    if !deliveries.stuck.is_empty() {
-        held::hold(&mut tx, &deliveries.stuck)
-            .await
-            .context("holding orders")?;
-    }
+    held::hold(&mut tx, stuck).await.context("holding orders")?;
     tx.commit().await.context("committing deliveries")?;
-    for (row, obstacle) in &deliveries.stuck {
+    session.any_held = true;
+    for (row, obstacle) in stuck {
         if let held::Obstacle::Rejected { reason } = obstacle {
             tracing::error!(
                 order_id = %row.subject, event_id = %row.event_id, reason,
@@ -280,7 +285,6 @@ async fn record(session: &mut Session, deliveries: &Deliveries<'_>) -> anyhow::R
             );
         }
     }
-    session.any_held |= !deliveries.stuck.is_empty();
     Ok(())
 }
 
