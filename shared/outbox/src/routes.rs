@@ -55,14 +55,7 @@ async fn republish_since(
     })?;
     let republished = republish(&pool, since, "an operator asked for it");
     let republished = database::with_timeout(REPUBLISH_TIMEOUT, republished).await;
-    let republished = republished.map_err(|error| {
-        let error = format!("{error:#}");
-        tracing::warn!(
-            error,
-            "republication not finished, the service continues it"
-        );
-        Problem::unavailable(RETRY_AFTER)
-    })?;
+    let republished = republished.map_err(operator_problem)?;
     wake.wake();
     Ok(Json(RepublishResponse { republished }))
 }
