@@ -3,7 +3,7 @@
 
 # Tests and lints build the same features, so that they share compiled crates.
 # shellcheck disable=SC2034  # used by the scripts that source this file
-FEATURES=order/crash-points,payment/crash-points,fulfilment/crash-points,receipt/crash-points
+FEATURES=${FEATURES:-order/crash-points,payment/crash-points,fulfilment/crash-points,receipt/crash-points}
 
 # Where cargo puts what it builds.
 # shellcheck disable=SC2034  # used by the scripts that source this file

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every check that a change must pass, on a bare Debian with Rust.
-#   scripts/test.sh               everything
+#   scripts/test.sh               everything, in minutes
+#   scripts/test.sh --long …      the same with the long tests, up to an hour more
 #   scripts/test.sh ARGUMENT…     the arguments go to `cargo test`
 # For one test in seconds see scripts/one-test.sh.
 set -Eeuo pipefail
@@ -70,6 +71,12 @@ beside_tests() {
     lint
     document
 }
+
+# Without the feature the long tests are not compiled, so none can pass by being skipped.
+if [[ ${1:-} == --long ]]; then
+    shift
+    export FEATURES=$FEATURES,end-to-end/long
+fi
 
 # Incremental compilation does not make a clean build faster.
 [[ -d $TARGET ]] || export CARGO_INCREMENTAL=0

@@ -17,6 +17,8 @@ mod embedded_broker;
 mod gauges;
 mod harness;
 mod kills;
+#[cfg(feature = "long")]
+mod long_broker_pauses;
 mod outcomes;
 mod parking;
 mod paused_payment;

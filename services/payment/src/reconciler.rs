@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::Utc;
-use service_kit::crash;
 use service_kit::database::{self, STORE_TIMEOUT};
+use service_kit::{Progress, crash};
 use sqlx::{Connection as _, PgConnection, PgPool};
 use thiserror::Error;
 use tokio::sync::Notify;
@@ -28,6 +28,8 @@ pub use sweep::sweep;
 
 /// Longest time to compare and store one page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest time for one page with the call to the provider. Each wait inside has a shorter limit.
+const STALL_MAX: Duration = Duration::from_secs(180);
 /// Charges compared in one transaction.
 const PAGE_ROWS: u32 = 500;
 /// Number of bits after the milliseconds in a version 7 UUID.
@@ -158,7 +160,9 @@ impl Reconciler {
     ) -> anyhow::Result<()> {
         let mut after = start.to_string();
         let mut differences_left = page::DIFFERENCES_MAX;
+        let progress = Progress::current(STALL_MAX);
         loop {
+            let _step = progress.step();
             let page = self.psp.ledger(&after, PAGE_ROWS).await?;
             crash::point("reconcile.page_read");
             let range = Range {

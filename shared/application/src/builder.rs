@@ -5,7 +5,7 @@ use std::pin::Pin;
 use axum::Router;
 use inbox::{Consumer, Handler};
 use outbox::{Guard, Relay, Wake};
-use service_kit::{Gauges, Reading, Reaper, Step, database, http};
+use service_kit::{Gauges, Reading, Reaper, Step, Watch, database, http};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,7 @@ pub struct Builder {
     reaper: Reaper,
     gauges: Gauges,
     workers: Vec<Worker>,
+    watch: Watch,
 }
 
 impl Builder {
@@ -35,6 +36,7 @@ impl Builder {
             reaper: Reaper::new(settings.retention.reaper_interval()),
             gauges: Gauges::default(),
             workers: Vec::new(),
+            watch: Watch::default(),
             settings,
         })
     }
@@ -99,12 +101,15 @@ impl Builder {
         self
     }
 
-    /// Adds a background worker. It must end soon after its token is cancelled, and not before.
+    /// Adds a background worker. It must end soon after its token is cancelled, and not before. It
+    /// reports its steps to [`service_kit::Progress::current`].
     pub fn worker<F, W>(mut self, name: &'static str, start: F) -> Self
     where
         F: FnOnce(CancellationToken) -> W + Send + 'static,
         W: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
+        let progress = self.watch.worker(name);
+        let start = |shutdown| progress.of(start(shutdown));
         self.workers.push(Worker::new(name, start));
         self
     }
@@ -116,10 +121,12 @@ impl Builder {
         let mut workers = self.workers;
         workers.push(Worker::new("reaper", |shutdown| reaper.run(shutdown)));
         workers.push(Worker::new("gauges", |shutdown| gauges.run(shutdown)));
+        let watch = self.watch.clone();
+        workers.push(Worker::new("watch", |shutdown| watch.run(shutdown)));
         Ok(Application {
             name: self.name,
             listener: http::bind(self.settings.listen).await?,
-            router: http::finish(self.router, self.pool),
+            router: http::finish_watched(self.router, self.pool, self.watch),
             workers,
         })
     }

@@ -6,6 +6,7 @@ use events::EventType;
 use rdkafka::message::BorrowedMessage;
 use uuid::Uuid;
 
+use crate::consumed::Mark;
 use crate::delivery::Delivery;
 use crate::raw_message::{self, DecodeError, Position, RawMessage};
 
@@ -46,10 +47,13 @@ pub(crate) struct Tally {
 }
 
 /// How far a partition has been read.
-#[derive(Default)]
 struct Progress {
+    /// The offset of the first message.
+    first_offset: i64,
     /// The offset to store once everything before it is committed.
     next_offset: i64,
+    /// The newest message that has an id.
+    newest: Option<Mark>,
     skipped: usize,
 }
 
@@ -74,6 +78,18 @@ impl Batch {
         all.map(|(partition, progress)| (*partition, progress.next_offset))
     }
 
+    /// Partition, first and next offset.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (i32, i64, i64)> {
+        let all = self.partitions.iter();
+        all.map(|(partition, it)| (*partition, it.first_offset, it.next_offset))
+    }
+
+    /// The newest message of each partition.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = (i32, Mark)> {
+        let all = self.partitions.iter();
+        all.filter_map(|(partition, progress)| Some((*partition, progress.newest?)))
+    }
+
     pub(crate) fn add(
         &mut self,
         message: &BorrowedMessage<'_>,
@@ -81,8 +97,20 @@ impl Batch {
         wants: impl Fn(EventType) -> bool,
     ) {
         let position = Position::of(message);
-        let progress = self.partitions.entry(position.partition).or_default();
-        progress.next_offset = position.offset + 1;
+        let offset = position.offset;
+        let progress = self
+            .partitions
+            .entry(position.partition)
+            .or_insert_with(|| Progress {
+                first_offset: offset,
+                next_offset: offset,
+                newest: None,
+                skipped: 0,
+            });
+        progress.next_offset = offset + 1;
+        if let Some(event_id) = raw_message::event_id(message) {
+            progress.newest = Some(Mark { offset, event_id });
+        }
         let decoded = match raw_message::event_type(message) {
             Ok(Some(event_type)) if wants(event_type) => {
                 Delivery::decode(RawMessage::of(message), event_type, position, origin)

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use axum::Router;
 use events::EventType;
-use service_kit::min_interval;
+use service_kit::{Progress, min_interval};
 use sqlx::{PgConnection, PgPool};
 use telemetry::metric;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::Batch;
 use crate::delivery::Delivery;
 use crate::lag::Lag;
+use crate::log_check::LogCheck;
 use crate::processor::Processor;
 use crate::routes;
 use crate::settings::Settings;
@@ -25,7 +27,12 @@ pub struct Consumer<H> {
     /// Messages taken from Kafka and not committed yet. They are kept when a step is dropped midway,
     /// because Kafka does not deliver them again to this client.
     batch: Batch,
+    log_check: LogCheck,
+    progress: Progress,
 }
+
+/// How often a consumer that waits for messages looks after its client.
+const TICK: Duration = Duration::from_secs(1);
 
 /// A service implements this to process the events it wants.
 pub trait Handler: Send + Sync + 'static {
@@ -65,8 +72,12 @@ pub enum StepOutcome {
 
 impl<H: Handler> Consumer<H> {
     pub fn new(settings: Settings, pool: PgPool, handler: H) -> anyhow::Result<Self> {
+        // A counter that was never increased is not exported, and no alert could use it.
+        metrics::counter!(metric::INBOX_LOG_REPLACED).increment(0);
         Ok(Self {
             source: Source::subscribe(&settings)?,
+            log_check: LogCheck::new(&settings, pool.clone())?,
+            progress: Progress::current(settings.client_stall_max),
             processor: Arc::new(Processor {
                 settings,
                 pool,
@@ -87,9 +98,16 @@ impl<H: Handler> Consumer<H> {
         self.source.lag.clone()
     }
 
+    /// Makes the Kafka client hang: it keeps its partitions and delivers nothing. For tests.
+    #[doc(hidden)]
+    pub fn pause_client(&self) {
+        self.source.pause();
+    }
+
     /// Consumes until shutdown.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut batches = min_interval(self.processor.settings.min_interval);
+        self.progress = Progress::current(self.processor.settings.client_stall_max);
         while !shutdown.is_cancelled() {
             batches.tick().await;
             tokio::select! {
@@ -106,19 +124,22 @@ impl<H: Handler> Consumer<H> {
     /// and processes the batch, retrying until it succeeds. The returned future may be dropped at
     /// any time; the next call continues with the same messages.
     pub async fn step(&mut self, wait_max: Duration) -> anyhow::Result<StepOutcome> {
-        let wants = |kind| self.processor.handler.wants(kind);
         if self.batch.is_empty() {
-            self.source.collect(&mut self.batch, wait_max, wants).await;
-            self.source.reconnect_if_lost(&mut self.batch)?;
+            self.collect(wait_max).await?;
         }
+        let wants = |kind| self.processor.handler.wants(kind);
         let mut tries: u64 = 0;
         loop {
             if self.batch.is_empty() {
                 return Ok(StepOutcome::Idle);
             }
+            // Without `end` before the success: a batch that never succeeds is a stall.
+            self.progress.begin();
             match self.processor.process(&mut self.batch).await {
                 Ok(()) => {
+                    self.progress.end();
                     self.source.store_offsets(&self.batch);
+                    self.log_check.processed(&self.batch);
                     let batch = std::mem::take(&mut self.batch);
                     return Ok(StepOutcome::Processed {
                         fresh: batch.tally.fresh,
@@ -135,6 +156,53 @@ impl<H: Handler> Consumer<H> {
                     let pause = self.processor.settings.retry_pause;
                     self.source.wait(&mut self.batch, pause, wants).await;
                     self.source.reconnect_if_lost(&mut self.batch)?;
+                }
+            }
+        }
+    }
+
+    /// Waits for messages, and looks after the client and its position in the log meanwhile.
+    async fn collect(&mut self, wait_max: Duration) -> anyhow::Result<()> {
+        let waiting_since = Instant::now();
+        while self.batch.is_empty() {
+            self.check_log().await;
+            let left = wait_max.saturating_sub(waiting_since.elapsed());
+            let wants = |kind| self.processor.handler.wants(kind);
+            let wait = left.min(TICK);
+            self.source.collect(&mut self.batch, wait, wants).await;
+            self.source.reconnect_if_lost(&mut self.batch)?;
+            match self.source.reconnect_if_hung(&mut self.batch)? {
+                true => self.progress.begin(),
+                false => self.progress.end(),
+            }
+            if left <= TICK {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts over in partitions whose log was replaced. Nothing of them is in the batch.
+    async fn check_log(&mut self) {
+        let changes = self.source.take_changes();
+        self.log_check.revoked(&changes.revoked);
+        if !changes.assigned.is_empty() {
+            self.log_check.assigned(changes.assigned);
+        }
+        self.log_check.poll().await;
+        for partition in self.log_check.replaced() {
+            let started_over = async {
+                self.source.start_over(partition).await?;
+                self.log_check.started_over(partition).await
+            };
+            match started_over.await {
+                Ok(()) => {
+                    metrics::counter!(metric::INBOX_LOG_REPLACED).increment(1);
+                    tracing::warn!(partition, "log was replaced, reading it from its start");
+                }
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    tracing::warn!(partition, error, "replaced log not read again, retrying");
                 }
             }
         }

@@ -1,18 +1,22 @@
 //! The gauge of parked messages.
 
-use service_kit::Reading;
+use service_kit::{Reading, database};
 use sqlx::PgPool;
+use telemetry::metric;
 
-use crate::processor;
+use crate::parked::summary;
 
-/// For [`service_kit::Gauges::read`]: counts parked messages in the table. So the value is right on
-/// every replica, no matter which replica parked or redrove them.
+/// For [`service_kit::Gauges::read`]: counts parked messages in the table, up to
+/// [`summary::COUNT_ROWS_MAX`]. So the value is right on every replica, no matter which replica
+/// parked or redrove them.
 pub fn gauge(pool: &PgPool) -> impl Fn() -> Reading + Send + Sync + 'static {
     let pool = pool.clone();
     move || {
         let pool = pool.clone();
         Box::pin(async move {
-            processor::measure_parked(&pool).await;
+            let mut connection = database::acquire(&pool).await?;
+            let count = summary::count(&mut connection).await?;
+            metrics::gauge!(metric::INBOX_PARKED_MESSAGES).set(count as f64);
             Ok(())
         })
     }

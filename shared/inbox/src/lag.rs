@@ -14,8 +14,16 @@ pub struct Lag(Arc<Mutex<State>>);
 struct State {
     /// The client whose reports count.
     client: u64,
-    /// Lag by partition, for assigned partitions only.
-    partitions: BTreeMap<i32, i64>,
+    /// For assigned partitions only.
+    partitions: BTreeMap<i32, PartitionLag>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct PartitionLag {
+    /// Messages that are not processed yet.
+    messages: i64,
+    /// Whether the client has messages to deliver, or to fetch.
+    has_unread: bool,
 }
 
 impl Lag {
@@ -43,7 +51,7 @@ impl Lag {
 
 impl State {
     fn messages(&self) -> i64 {
-        self.partitions.values().sum()
+        self.partitions.values().map(|it| it.messages).sum()
     }
 
     fn publish(&self) {
@@ -74,14 +82,20 @@ impl LagReporter {
         self.change(|lags| {
             let partitions = statistics.topics.values().flat_map(|it| &it.partitions);
             for (id, partition) in partitions {
-                if let Some(messages) = lags.get_mut(id) {
-                    *messages = partition_lag(partition).unwrap_or(*messages);
+                if let Some(lag) = lags.get_mut(id) {
+                    *lag = partition_lag(partition).unwrap_or(*lag);
                 }
             }
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<i32, i64>)) {
+    /// Whether the client should deliver messages.
+    pub(crate) fn has_unread(&self) -> bool {
+        let state = self.lag.lock();
+        state.client == self.client && state.partitions.values().any(|it| it.has_unread)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<i32, PartitionLag>)) {
         let mut state = self.lag.lock();
         if state.client == self.client {
             change(&mut state.partitions);
@@ -93,11 +107,20 @@ impl LagReporter {
 /// Messages from the stored or committed offset to the last readable message; from the start of the
 /// partition if the group never stored an offset. The client's own lag figures miss offsets that are
 /// stored but not committed, and partitions of a new group. Unknown offsets are negative.
-fn partition_lag(partition: &Partition) -> Option<i64> {
+fn partition_lag(partition: &Partition) -> Option<PartitionLag> {
     let done = partition.stored_offset.max(partition.committed_offset);
     let done = if done >= 0 { done } else { partition.lo_offset };
     let end = partition.ls_offset;
-    (done >= 0 && end >= 0).then(|| (end - done).max(0))
+    // Markers of transactions are fetched and never delivered, so the fetch position counts.
+    let fetched = if partition.next_offset >= 0 {
+        partition.next_offset
+    } else {
+        done
+    };
+    (done >= 0 && end >= 0).then(|| PartitionLag {
+        messages: (end - done).max(0),
+        has_unread: end > fetched || partition.fetchq_cnt > 0,
+    })
 }
 
 #[cfg(test)]
@@ -107,13 +130,37 @@ mod tests {
     const UNKNOWN: i64 = -1_001;
 
     fn lag(stored: i64, committed: i64, first: i64, end: i64) -> Option<i64> {
-        partition_lag(&Partition {
+        let lag = partition_lag(&Partition {
             stored_offset: stored,
             committed_offset: committed,
             lo_offset: first,
             ls_offset: end,
             ..Partition::default()
-        })
+        });
+        lag.map(|lag| lag.messages)
+    }
+
+    #[test]
+    fn client_has_unread_messages_until_it_delivered_them() {
+        let has_unread = |stored, next, queued| {
+            let partition = Partition {
+                stored_offset: stored,
+                next_offset: next,
+                fetchq_cnt: queued,
+                ls_offset: 10,
+                ..Partition::default()
+            };
+            partition_lag(&partition).unwrap().has_unread
+        };
+        assert!(has_unread(7, 7, 0), "not fetched");
+        assert!(has_unread(7, 10, 3), "fetched and not delivered");
+        assert!(
+            !has_unread(7, 10, 0),
+            "the rest are markers of transactions"
+        );
+        assert!(!has_unread(10, 10, 0));
+        assert!(has_unread(7, UNKNOWN, 0), "the fetch has not begun");
+        assert!(!has_unread(10, UNKNOWN, 0));
     }
 
     #[test]

@@ -2,11 +2,14 @@
 
 mod assignment;
 mod batch;
+mod client;
+mod consumed;
 mod consumer;
 mod delivery;
 mod fault;
 mod gauge;
 mod lag;
+mod log_check;
 mod parked;
 pub mod processed;
 mod processor;

@@ -106,7 +106,7 @@ impl<H: Handler> Processor<H> {
         metrics::counter!(metric::INBOX_PROCESSED).increment(tally.fresh as u64);
         metrics::counter!(metric::INBOX_DUPLICATES).increment(tally.duplicates as u64);
         metrics::histogram!(metric::INBOX_BATCH_SIZE).record(messages.len() as f64);
-        self.count_parked(tally.parked).await;
+        count_parked(tally.parked);
         Ok(tally)
     }
 
@@ -207,28 +207,19 @@ impl<H: Handler> Processor<H> {
         (self.settings.reached)("inbox.parked");
         let (order_id, position) = (message.subject(), message.position);
         tracing::error!(?order_id, ?position, cause, "message parked");
-        self.count_parked(1).await;
+        count_parked(1);
         Ok(Tally {
             parked: 1,
             ..Tally::default()
         })
     }
-
-    /// Updates the metrics after messages were parked.
-    async fn count_parked(&self, parked: usize) {
-        if parked > 0 {
-            metrics::counter!(metric::INBOX_PARKED).increment(parked as u64);
-            measure_parked(&self.pool).await;
-        }
-    }
 }
 
-/// Sets the gauge of parked messages. A failure is ignored: nothing depends on the gauge.
-pub(crate) async fn measure_parked(pool: &PgPool) {
-    let count = async { parked::summary::count(&mut *database::acquire(pool).await?).await };
-    match count.await {
-        Ok(count) => metrics::gauge!(metric::INBOX_PARKED_MESSAGES).set(count as f64),
-        Err(error) => tracing::debug!(%error, "parked messages not counted"),
+/// Counts messages that were parked now. The gauge of all parked messages reads the table at
+/// intervals, not here: it would read the whole table after each message.
+fn count_parked(parked: usize) {
+    if parked > 0 {
+        metrics::counter!(metric::INBOX_PARKED).increment(parked as u64);
     }
 }
 

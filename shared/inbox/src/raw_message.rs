@@ -39,15 +39,21 @@ pub(crate) struct DecodeError {
 /// The type of a message, read from its header alone, because most messages are not wanted. `None`
 /// for a type that this version does not know and therefore does not handle.
 pub(crate) fn event_type(message: &BorrowedMessage<'_>) -> Result<Option<EventType>, DecodeError> {
-    let find = || {
-        let headers = message.headers()?;
-        let found = headers.iter().find(|header| header.key == header::TYPE)?;
-        let name = std::str::from_utf8(found.value?).ok()?;
-        Some(EventType::from_str(name).ok())
-    };
+    let find = || Some(EventType::from_str(header_text(message, header::TYPE)?).ok());
     unless_it_panics(find)
         .flatten()
         .ok_or(DecodeError { part: header::TYPE })
+}
+
+/// The event id of a message, read from its header alone.
+pub(crate) fn event_id(message: &BorrowedMessage<'_>) -> Option<Uuid> {
+    unless_it_panics(|| header_text(message, header::ID)?.parse().ok()).flatten()
+}
+
+fn header_text<'a>(message: &'a BorrowedMessage<'_>, name: &str) -> Option<&'a str> {
+    let headers = message.headers()?;
+    let found = headers.iter().find(|header| header.key == name)?;
+    std::str::from_utf8(found.value?).ok()
 }
 
 impl RawMessage {

@@ -11,7 +11,7 @@ use crate::delivery::Delivery;
 use crate::fault::Fault;
 use crate::parked::{self, Parked, orders};
 use crate::processed;
-use crate::processor::{Processor, measure_parked};
+use crate::processor::Processor;
 use crate::raw_message::DecodeError;
 
 /// Rows of a queue that are read at a time.
@@ -68,7 +68,6 @@ impl<H: Handler> Processor<H> {
         tx.commit().await.context("committing a redrive")?;
         (self.settings.reached)("redrive.committed");
         self.handler.committed();
-        measure_parked(&self.pool).await;
         tracing::info!(id, ?redriven, "parked messages redriven");
         Ok(redriven)
     }
@@ -103,7 +102,6 @@ impl<H: Handler> Processor<H> {
         tx.commit().await.context("committing a discard")?;
         (self.settings.reached)("redrive.committed");
         self.handler.committed();
-        measure_parked(&self.pool).await;
         Ok(Discarded::Done(redriven))
     }
 

@@ -159,8 +159,36 @@ fn bad_query(error: &QueryRejection) -> Problem {
 fn text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
-        Err(_) => bytes
-            .iter()
-            .fold("\\x".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+        Err(_) => {
+            let mut text = String::with_capacity(2 + 2 * bytes.len());
+            text.push_str("\\x");
+            for byte in bytes {
+                text.push(hex_digit(byte >> 4));
+                text.push(hex_digit(byte & 0xf));
+            }
+            text
+        }
+    }
+}
+
+fn hex_digit(value: u8) -> char {
+    char::from_digit(value.into(), 16).unwrap_or('?')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_shown_as_text_or_in_hexadecimal() {
+        assert_eq!(text("é".as_bytes()), "é");
+        assert_eq!(text(b"\x00\x9f\xff"), "\\x009fff");
+    }
+
+    /// With a cost that grows with the square of the length, this test does not end.
+    #[test]
+    fn long_payload_is_shown_in_linear_time() {
+        let bytes = vec![0xff; 4 * 1024 * 1024];
+        assert_eq!(text(&bytes).len(), 2 + 2 * bytes.len());
     }
 }

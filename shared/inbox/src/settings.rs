@@ -17,6 +17,22 @@ pub struct Settings {
     pub fetch_wait_max_ms: u32,
     /// How long the broker waits for a heartbeat before it gives the partitions to other consumers.
     pub session_timeout_ms: u32,
+    /// Longest time between two polls of the client. Then the broker gives the partitions to other
+    /// consumers. It is also how long the broker waits in a rebalance for a member that has
+    /// vanished, and nearly how long the client waits for the broker's answer. So it must be short,
+    /// but longer than a transaction.
+    pub poll_interval_max: Duration,
+    /// How long the client may deliver nothing, although a broker is reachable and the client has
+    /// unread messages or no partitions assigned. After it the consumer starts a new client. Longer
+    /// than a rebalance may take.
+    pub client_stall_max: Duration,
+    /// How long the client may have no connected broker. After it the consumer starts a new client.
+    /// A cluster whose brokers were all paused answers for a moment that it has no brokers. The
+    /// client then forgets them, and looks for them again after five minutes or never (librdkafka
+    /// issue 5301). A new client asks the bootstrap servers.
+    pub reconnect_after: Duration,
+    /// How often the consumer checks that its position is still in the log that it has read.
+    pub log_check_interval: Duration,
     /// Longest time one transaction may take. After it the consumer retries, even if the database
     /// stopped responding.
     pub transaction_max: Duration,
@@ -45,6 +61,10 @@ impl Settings {
             // The minimum that brokers allow by default. The messages of a killed consumer wait
             // this long for their next owner.
             session_timeout_ms: 6_000,
+            poll_interval_max: Duration::from_secs(45),
+            client_stall_max: Duration::from_secs(60),
+            reconnect_after: Duration::from_secs(15),
+            log_check_interval: Duration::from_secs(5),
             transaction_max: Duration::from_secs(30),
             retry_pause: Duration::from_millis(500),
             tries_max: 5,

@@ -1,26 +1,39 @@
 //! The Kafka client of a consumer: receives messages, stores offsets, stays in the group.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use events::EventType;
 use futures_util::FutureExt as _;
-use rdkafka::consumer::{Consumer as _, StreamConsumer};
+use rdkafka::consumer::{CommitMode, Consumer as _, StreamConsumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::BorrowedMessage;
-use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use rdkafka::{Offset, TopicPartitionList};
+use telemetry::metric;
+use tokio::time::Instant;
 
-use crate::assignment::Assignment;
+use crate::assignment::{Assignment, Changes};
 use crate::batch::Batch;
+use crate::client;
 use crate::lag::Lag;
 use crate::settings::Settings;
 
+/// Longest wait for the broker while a partition is set back to its start.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A client that misses this many reports of its statistics hangs.
+const REPORTS_MISSED_MAX: u32 = 5;
+
 pub(crate) struct Source {
-    kafka: StreamConsumer<Assignment>,
+    kafka: Arc<StreamConsumer<Assignment>>,
     settings: Settings,
     /// All brokers became unreachable while this client had partitions.
     brokers_lost: AtomicBool,
+    /// Since when the client should have delivered something.
+    overdue_since: Option<Instant>,
+    /// Partitions gained and lost that the consumer does not know yet.
+    changes: Mutex<Changes>,
     pub(crate) lag: Lag,
 }
 
@@ -28,9 +41,11 @@ impl Source {
     pub(crate) fn subscribe(settings: &Settings) -> anyhow::Result<Self> {
         let lag = Lag::default();
         Ok(Self {
-            kafka: client(settings, &lag)?,
+            kafka: client::subscribe(settings, &lag)?,
             settings: settings.clone(),
             brokers_lost: AtomicBool::new(false),
+            overdue_since: None,
+            changes: Mutex::default(),
             lag,
         })
     }
@@ -45,11 +60,73 @@ impl Source {
             return Ok(());
         }
         tracing::info!("all brokers lost, joining the group again");
+        self.replace_client(batch, "brokers lost")
+    }
+
+    /// Replaces a client that is cut off, or delivers nothing for too long although it should.
+    /// Returns whether the client is overdue. Called while the consumer waits for messages.
+    pub(crate) fn reconnect_if_hung(&mut self, batch: &mut Batch) -> anyhow::Result<bool> {
+        if batch.is_empty()
+            && self
+                .kafka
+                .context()
+                .is_cut_off(self.settings.reconnect_after)
+        {
+            tracing::info!("no broker connected, starting a new client");
+            self.replace_client(batch, "disconnected")?;
+        }
+        let report_max = REPORTS_MISSED_MAX * self.settings.statistics_interval;
+        let is_overdue = batch.is_empty() && self.kafka.context().is_overdue(report_max);
+        if !is_overdue {
+            self.overdue_since = None;
+            return Ok(false);
+        }
+        let since = *self.overdue_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > self.settings.client_stall_max {
+            let assigned = self.has_partitions();
+            let lag = self.lag.messages();
+            tracing::warn!(assigned, lag, "client delivers nothing, starting a new one");
+            self.replace_client(batch, "hung")?;
+        }
+        Ok(true)
+    }
+
+    fn replace_client(&mut self, batch: &mut Batch, reason: &'static str) -> anyhow::Result<()> {
+        metrics::counter!(metric::INBOX_CLIENTS_REPLACED, "reason" => reason).increment(1);
         *batch = Batch::default();
-        let old = std::mem::replace(&mut self.kafka, client(&self.settings, &self.lag)?);
+        self.overdue_since = None;
+        let new = client::subscribe(&self.settings, &self.lag)?;
+        let old = std::mem::replace(&mut self.kafka, new);
+        let lost = old.assignment().map(|it| partitions(&it));
+        self.lock_changes().revoked.extend(lost.unwrap_or_default());
         // Closing waits for brokers that may be unreachable, so it runs on its own thread.
         std::thread::spawn(move || drop(old));
         Ok(())
+    }
+
+    /// Partitions gained and lost since the last call.
+    pub(crate) fn take_changes(&self) -> Changes {
+        std::mem::take(&mut *self.lock_changes())
+    }
+
+    /// Reads a partition from its start, and moves the group's offset there. Otherwise a restart in
+    /// the middle of the replay would continue at the old offset.
+    pub(crate) async fn start_over(&self, partition: i32) -> anyhow::Result<()> {
+        let (kafka, topic) = (self.kafka.clone(), self.settings.topic.clone());
+        // The client blocks its thread until the broker responds.
+        let rewind = tokio::task::spawn_blocking(move || {
+            let ends = kafka.fetch_watermarks(&topic, partition, BROKER_TIMEOUT);
+            let (first, _) = ends.context("reading the start of the log")?;
+            let mut start = TopicPartitionList::new();
+            start.add_partition_offset(&topic, partition, Offset::Offset(first))?;
+            kafka.store_offsets(&start).context("storing the offset")?;
+            let committed = kafka.commit(&start, CommitMode::Sync);
+            committed.context("committing the offset")?;
+            let sought = kafka.seek(&topic, partition, Offset::Offset(first), BROKER_TIMEOUT);
+            sought.context("going to the start of the log")
+        });
+        let rewound = tokio::time::timeout(2 * BROKER_TIMEOUT, rewind).await;
+        rewound.context("the broker did not respond")??
     }
 
     /// Fills the batch: waits for the first message, then takes those that have already arrived.
@@ -61,7 +138,7 @@ impl Source {
     ) {
         match tokio::time::timeout(wait_max, self.kafka.recv()).await {
             Ok(first) => self.receive(batch, first, &wants),
-            Err(_) => return,
+            Err(_) => return self.forget_revoked(batch),
         }
         while batch.len() < self.settings.batch_messages_max {
             match self.kafka.recv().now_or_never() {
@@ -101,10 +178,18 @@ impl Source {
 
     /// Drops the work on revoked partitions.
     pub(crate) fn forget_revoked(&self, batch: &mut Batch) {
-        let revoked = self.kafka.context().take_revoked();
+        let Changes { revoked, assigned } = self.kafka.context().take_changes();
         if !revoked.is_empty() {
             batch.forget(&revoked);
         }
+        let mut changes = self.lock_changes();
+        changes.assigned.retain(|it| !revoked.contains(it));
+        changes.revoked.extend(revoked);
+        changes.assigned.extend(assigned);
+    }
+
+    fn lock_changes(&self) -> std::sync::MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores the offsets in the client, which commits them to the group within a second.
@@ -153,49 +238,16 @@ impl Source {
         assigned.is_ok_and(|partitions| partitions.count() > 0)
     }
 
-    fn pause(&self) -> Option<TopicPartitionList> {
+    pub(crate) fn pause(&self) -> Option<TopicPartitionList> {
         let assigned = self.kafka.assignment().ok()?;
         let _ = self.kafka.pause(&assigned);
         Some(assigned)
     }
 }
 
-fn client(settings: &Settings, lag: &Lag) -> anyhow::Result<StreamConsumer<Assignment>> {
-    let kafka: StreamConsumer<Assignment> = ClientConfig::new()
-        .set("bootstrap.servers", &settings.brokers)
-        .set("group.id", &settings.group)
-        .set("isolation.level", "read_committed")
-        // A new group starts with the first message.
-        .set("auto.offset.reset", "earliest")
-        // We store offsets after the database commit; the client only sends them.
-        .set("enable.auto.offset.store", "false")
-        .set("auto.commit.interval.ms", "1000")
-        .set(
-            "session.timeout.ms",
-            settings.session_timeout_ms.to_string(),
-        )
-        .set(
-            "heartbeat.interval.ms",
-            (settings.session_timeout_ms / 4).to_string(),
-        )
-        .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
-        // Retry a failed fetch soon; the default is a longer back-off.
-        .set("fetch.error.backoff.ms", "100")
-        // How soon the client finds a topic that was created, or recreated after its broker lost
-        // its data. The default is five minutes.
-        .set("topic.metadata.refresh.interval.ms", "5000")
-        // Limits the read-ahead; the backlog stays in the broker.
-        .set("queued.max.messages.kbytes", "4096")
-        .set("queued.min.messages", "2000")
-        // The lag is computed from the statistics.
-        .set(
-            "statistics.interval.ms",
-            settings.statistics_interval.as_millis().to_string(),
-        )
-        .create_with_context(Assignment::new(lag.new_client()))
-        .context("creating the consumer")?;
-    kafka.subscribe(&[&settings.topic]).context("subscribing")?;
-    Ok(kafka)
+fn partitions(list: &TopicPartitionList) -> Vec<i32> {
+    let elements = list.elements();
+    elements.iter().map(|it| it.partition()).collect()
 }
 
 /// Resumes the partitions when it is dropped, even if the wait itself is dropped midway.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use service_kit::{database, min_interval};
+use service_kit::{Progress, database, min_interval};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -100,8 +100,12 @@ impl<R: Record> Recorder<R> {
             WhenUnreachable::Discard => None,
             WhenUnreachable::KeepWhileLeased => batch.iter().map(Done::lease_ends).max(),
         };
+        // Twice the limit of a try, so that only a try that ignores its limit is a stall.
+        let progress = Progress::current(2 * self.timeout);
         loop {
+            let trying = progress.step();
             let recorded = database::with_timeout(self.timeout, self.record.record(batch)).await;
+            drop(trying);
             let Err(error) = recorded else {
                 return Ok(());
             };

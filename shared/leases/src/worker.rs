@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use service_kit::{database, min_interval};
+use service_kit::{Progress, database, min_interval};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +14,9 @@ use uuid::Uuid;
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
 /// Longest time for the statement that leases rows.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(15);
+/// Longest time of one step besides the lease: recording a result frees the slot that a step waits
+/// for, and a step leases rows once.
+const STEP_SLACK: Duration = Duration::from_secs(60);
 /// Pause after a lease that failed.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
@@ -101,8 +104,10 @@ impl<W: Work> Worker<W> {
     /// recorder waits for the last call.
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut batches = min_interval(MIN_INTERVAL);
+        let progress = Progress::current(self.settings.lease + STEP_SLACK);
         while !shutdown.is_cancelled() {
             batches.tick().await;
+            let running = progress.step();
             let pause = tokio::select! {
                 step = self.step() => match step {
                     Ok(0) => self.settings.poll,
@@ -115,6 +120,7 @@ impl<W: Work> Worker<W> {
                 },
                 () = shutdown.cancelled() => break,
             };
+            drop(running);
             tokio::select! {
                 () = self.due.notified() => {}
                 () = tokio::time::sleep(pause) => {}

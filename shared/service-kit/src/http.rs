@@ -14,7 +14,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{Problem, database};
+use crate::progress::Stalled;
+use crate::{Problem, Watch, database};
 
 /// Largest request body. An order with the maximum number of items is well below it. [`finish`] applies
 /// the limit to extractors. A handler that takes the raw body must apply it itself.
@@ -24,9 +25,14 @@ const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Adds `/healthz`, `/readyz`, `/metrics` and the layers of every service.
 pub fn finish(routes: Router, pool: PgPool) -> Router {
+    finish_watched(routes, pool, Watch::default())
+}
+
+/// [`finish`] for a service that is not ready while one of its workers hangs.
+pub fn finish_watched(routes: Router, pool: PgPool, watch: Watch) -> Router {
     let routes = routes
         .route("/healthz", get(async || "alive\n"))
-        .route("/readyz", get(ready).with_state(pool))
+        .route("/readyz", get(ready).with_state((pool, watch)))
         .route("/metrics", get(metrics))
         .fallback(async || not_found())
         .method_not_allowed_fallback(async || method_not_allowed());
@@ -59,9 +65,13 @@ pub async fn serve(
     Ok(())
 }
 
-/// A service without its database is alive but not ready, so that a balancer uses another replica.
+/// A service without its database, or with a worker that hangs, is alive but not ready, so that a
+/// balancer uses another replica.
 /// The probe takes a connection from the pool, so an exhausted pool is not ready either.
-async fn ready(State(pool): State<PgPool>) -> Response {
+async fn ready(State((pool, watch)): State<(PgPool, Watch)>) -> Response {
+    if let Some(stalled) = watch.stalled().first() {
+        return worker_stalled(stalled).into_response();
+    }
     let probe = async {
         let mut connection = database::acquire(&pool).await?;
         sqlx::query("select 1").execute(&mut *connection).await
@@ -70,6 +80,15 @@ async fn ready(State(pool): State<PgPool>) -> Response {
         Ok(_) => "ready\n".into_response(),
         Err(_) => Problem::unavailable(READY_TIMEOUT).into_response(),
     }
+}
+
+fn worker_stalled(Stalled { worker, since }: &Stalled) -> Problem {
+    let detail = format!(
+        "The worker `{worker}` has made no progress for {} s. See the log of this service.",
+        since.as_secs()
+    );
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    Problem::new(status, "worker_stalled", detail).retry_after(READY_TIMEOUT)
 }
 
 async fn metrics() -> impl IntoResponse {
@@ -121,5 +140,33 @@ mod admin {
         };
         let routes = get(list).post(arm).delete(disarm);
         Router::new().route("/admin/crash-points", routes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::postgres::PgPoolOptions;
+
+    use super::*;
+    use crate::Progress;
+
+    #[tokio::test(start_paused = true)]
+    async fn service_with_a_stalled_worker_is_not_ready() {
+        let pool = PgPoolOptions::new().connect_lazy("postgres://localhost:1/none");
+        let watch = Watch::default();
+        let worker = async {
+            let progress = Progress::current(Duration::from_secs(10));
+            let _step = progress.step();
+            tokio::time::sleep(Duration::from_secs(11)).await;
+            ready(State((pool.unwrap(), watch.clone()))).await
+        };
+        let response = watch.worker("relay").of(worker).await;
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let body = axum::body::to_bytes(response.into_body(), BODY_BYTES_MAX).await;
+        let body = String::from_utf8(body.unwrap().to_vec()).unwrap();
+        assert!(
+            body.contains("worker_stalled") && body.contains("`relay`"),
+            "{body}"
+        );
     }
 }

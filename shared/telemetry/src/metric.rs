@@ -38,6 +38,12 @@ pub const INBOX_PARKED_MESSAGES: &str = "inbox_parked_messages";
 pub const INBOX_BATCH_SIZE: &str = "inbox_batch_size";
 /// Messages in the assigned partitions that are not processed yet.
 pub const INBOX_LAG_MESSAGES: &str = "inbox_lag_messages";
+/// Logs of a partition that were replaced, and are read again from their start.
+pub const INBOX_LOG_REPLACED: &str = "inbox_log_replaced_total";
+/// Kafka clients that a consumer replaced because they hung or lost all brokers, by reason.
+pub const INBOX_CLIENTS_REPLACED: &str = "inbox_clients_replaced_total";
+/// 1 while a worker makes no progress, by worker; otherwise 0.
+pub const WORKER_STALLED: &str = "worker_stalled";
 /// Calls to the provider, by call and outcome.
 pub const PSP_CALLS: &str = "psp_calls_total";
 /// Time of a call to the provider, by call.

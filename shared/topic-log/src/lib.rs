@@ -39,8 +39,10 @@ pub enum Presence {
 /// Reads single messages of one topic. It joins no consumer group.
 #[derive(Clone)]
 pub struct Log {
-    /// One read at a time: a read assigns the client to its position.
-    consumer: Arc<Mutex<BaseConsumer>>,
+    /// One read at a time: a read assigns the client to its position. `None` after a failure: the
+    /// next read starts a new client. A client that a paused cluster told that there are no brokers
+    /// forgets them, and may never look for them again.
+    consumer: Arc<Mutex<Option<BaseConsumer>>>,
     brokers: Arc<str>,
     topic: Arc<str>,
 }
@@ -48,21 +50,9 @@ pub struct Log {
 impl Log {
     /// Creates the client. It connects with the first read.
     pub fn open(brokers: &str, topic: &str) -> anyhow::Result<Self> {
-        let consumer: BaseConsumer = ClientConfig::new()
-            .set("bootstrap.servers", brokers)
-            // The client requires a name, and does not use it without a subscription.
-            .set("group.id", "topic-log")
-            .set("enable.auto.commit", "false")
-            // An offset outside the log is an error here, not a reason to read from elsewhere.
-            .set("auto.offset.reset", "error")
-            .set("fetch.wait.max.ms", "50")
-            // One message is read at a time, so read-ahead is wasted.
-            .set("queued.min.messages", "1")
-            .set("fetch.message.max.bytes", "65536")
-            .create()
-            .context("creating the client that reads positions")?;
+        let consumer = client(brokers)?;
         Ok(Self {
-            consumer: Arc::new(Mutex::new(consumer)),
+            consumer: Arc::new(Mutex::new(Some(consumer))),
             brokers: brokers.into(),
             topic: topic.into(),
         })
@@ -72,16 +62,17 @@ impl Log {
     pub async fn exists(&self) -> anyhow::Result<bool> {
         let log = self.clone();
         let asked = tokio::task::spawn_blocking(move || {
-            let consumer = log.consumer.lock().unwrap_or_else(PoisonError::into_inner);
-            let metadata = consumer
-                .fetch_metadata(Some(&log.topic), BROKER_TIMEOUT)
-                .context("asking for the topic")?;
-            let missing = RDKafkaErrorCode::UnknownTopicOrPartition;
-            let is_missing = metadata.topics().iter().any(|topic| {
-                let error = topic.error().map(RDKafkaErrorCode::from);
-                error == Some(missing)
-            });
-            anyhow::Ok(!is_missing)
+            log.with_client(|consumer| {
+                let metadata = consumer
+                    .fetch_metadata(Some(&log.topic), BROKER_TIMEOUT)
+                    .context("asking for the topic")?;
+                let missing = RDKafkaErrorCode::UnknownTopicOrPartition;
+                let is_missing = metadata.topics().iter().any(|topic| {
+                    let error = topic.error().map(RDKafkaErrorCode::from);
+                    error == Some(missing)
+                });
+                anyhow::Ok(!is_missing)
+            })
         });
         asked.await.context("asking for the topic")?
     }
@@ -107,13 +98,36 @@ impl Log {
     pub async fn presence(&self, event_id: Uuid, position: Position) -> anyhow::Result<Presence> {
         let log = self.clone();
         // The client blocks its thread until the broker responds.
-        tokio::task::spawn_blocking(move || log.presence_blocking(event_id, position))
-            .await
-            .context("reading a position")?
+        let read = move || log.with_client(|consumer| log.read(consumer, event_id, position));
+        let read = tokio::task::spawn_blocking(read);
+        read.await.context("reading a position")?
     }
 
-    fn presence_blocking(&self, event_id: Uuid, position: Position) -> anyhow::Result<Presence> {
-        let consumer = self.consumer.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Blocks the thread.
+    fn with_client<T>(
+        &self,
+        read: impl FnOnce(&BaseConsumer) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let mut place = self.consumer.lock().unwrap_or_else(PoisonError::into_inner);
+        let consumer = match place.take() {
+            Some(consumer) => consumer,
+            None => client(&self.brokers)?,
+        };
+        let result = read(&consumer);
+        match &result {
+            Ok(_) => *place = Some(consumer),
+            // Closing may wait for brokers that are unreachable, so it runs on its own thread.
+            Err(_) => drop(std::thread::spawn(move || drop(consumer))),
+        }
+        result
+    }
+
+    fn read(
+        &self,
+        consumer: &BaseConsumer,
+        event_id: Uuid,
+        position: Position,
+    ) -> anyhow::Result<Presence> {
         let Position { partition, offset } = position;
         let (start, end) = consumer
             .fetch_watermarks(&self.topic, partition, BROKER_TIMEOUT)
@@ -124,7 +138,7 @@ impl Log {
         if offset >= end {
             return Ok(Presence::Lost);
         }
-        let found = self.id_at(&consumer, position);
+        let found = self.id_at(consumer, position);
         consumer
             .unassign()
             .context("leaving the position that was read")?;
@@ -158,4 +172,20 @@ impl Log {
             return Ok(id.and_then(|id| id.parse().ok()));
         }
     }
+}
+
+fn client(brokers: &str) -> anyhow::Result<BaseConsumer> {
+    ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        // The client requires a name, and does not use it without a subscription.
+        .set("group.id", "topic-log")
+        .set("enable.auto.commit", "false")
+        // An offset outside the log is an error here, not a reason to read from elsewhere.
+        .set("auto.offset.reset", "error")
+        .set("fetch.wait.max.ms", "50")
+        // One message is read at a time, so read-ahead is wasted.
+        .set("queued.min.messages", "1")
+        .set("fetch.message.max.bytes", "65536")
+        .create()
+        .context("creating the client that reads positions")
 }

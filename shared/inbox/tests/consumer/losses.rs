@@ -1,10 +1,12 @@
 //! The broker loses its data, and every event is published again.
 
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::effects::Effects;
-use crate::harness::PARTITIONS;
-use crate::harness::{Harness, event, eventually};
+use crate::harness::{Harness, PARTITIONS, drain, event, eventually};
 
 #[tokio::test]
 async fn running_consumer_reads_a_recreated_topic_from_its_start() {
@@ -41,4 +43,99 @@ async fn running_consumer_reads_a_recreated_topic_from_its_start() {
             assert_eq!(harness.effects(*order).await, expected);
         }
     }
+}
+
+/// Waits until the consumer has recorded and committed its position in every partition.
+async fn wait_for_positions(harness: &Harness, offset: i64) {
+    eventually("positions are recorded", async || {
+        let recorded: Vec<i64> = sqlx::query_scalar("select kafka_offset from consumed_positions")
+            .fetch_all(&harness.pool)
+            .await
+            .unwrap();
+        recorded.len() == PARTITIONS as usize && recorded.iter().all(|it| *it == offset - 1)
+    })
+    .await;
+    eventually("offsets are committed", async || {
+        let committed = harness.topic.committed(&harness.group);
+        committed.iter().all(|it| *it == Some(offset))
+    })
+    .await;
+}
+
+async fn publish(harness: &Harness, orders: &[Uuid], numbers: std::ops::RangeInclusive<i32>) {
+    for number in numbers {
+        for (partition, order) in (0..).zip(orders) {
+            let event = event(*order, number);
+            harness.topic.publish_to(partition, &event).await;
+        }
+    }
+}
+
+fn new_orders() -> Vec<Uuid> {
+    (0..PARTITIONS).map(|_| Uuid::new_v4()).collect()
+}
+
+/// Settings with which a replaced log is noticed soon.
+fn settings(harness: &Harness) -> inbox::Settings {
+    let mut settings = harness.settings();
+    settings.log_check_interval = Duration::from_millis(100);
+    settings.statistics_interval = Duration::from_millis(200);
+    settings.session_timeout_ms = 2_000;
+    settings.client_stall_max = Duration::from_secs(2);
+    settings
+}
+
+/// The new log is longer than the old one, so that the group's offset is inside it.
+async fn expect_all_of_new_log(harness: &Harness, orders: &[Uuid]) {
+    for order in orders {
+        eventually("the new log is read from its start", async || {
+            harness.effects(*order).await.len() == 8
+        })
+        .await;
+    }
+    let recorded = "select count(*) from consumed_positions where kafka_offset = 7";
+    eventually("the new positions are recorded", async || {
+        harness.count(recorded).await == i64::from(PARTITIONS)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn log_replaced_while_consumer_is_down_is_read_from_start() {
+    let harness = Harness::create().await;
+    let (shutdown, task) = harness.run(settings(&harness), Effects::default());
+    publish(&harness, &new_orders(), 1..=5).await;
+    wait_for_positions(&harness, 5).await;
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+    harness.topic.recreate().await;
+    let orders = new_orders();
+    publish(&harness, &orders, 1..=8).await;
+    let (shutdown, task) = harness.run(settings(&harness), Effects::default());
+    expect_all_of_new_log(&harness, &orders).await;
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+}
+
+/// The client hangs, so that it reads nothing before the new log has grown past its offset.
+#[tokio::test]
+async fn log_replaced_while_consumer_is_up_is_read_from_start() {
+    let harness = Harness::create().await;
+    let (shutdown, task) = harness.run(settings(&harness), Effects::default());
+    publish(&harness, &new_orders(), 1..=5).await;
+    wait_for_positions(&harness, 5).await;
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+    let mut consumer = harness.consumer(settings(&harness), Effects::default());
+    publish(&harness, &new_orders(), 6..=6).await;
+    drain(&mut consumer, PARTITIONS as usize).await;
+    consumer.pause_client();
+    harness.topic.recreate().await;
+    let orders = new_orders();
+    publish(&harness, &orders, 1..=8).await;
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn(consumer.run(shutdown.clone()));
+    expect_all_of_new_log(&harness, &orders).await;
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
 }

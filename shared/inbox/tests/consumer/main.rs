@@ -10,12 +10,14 @@
 mod ageing;
 mod crashes;
 mod effects;
+mod hangs;
 mod harness;
 mod lag;
 mod losses;
 mod operator;
 mod outages;
 mod parking;
+mod plans;
 mod rebalances;
 mod redelivery;
 mod redriving;

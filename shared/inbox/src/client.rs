@@ -1,0 +1,64 @@
+//! The options of a consumer's Kafka client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{Consumer as _, StreamConsumer};
+
+use crate::assignment::Assignment;
+use crate::lag::Lag;
+use crate::settings::Settings;
+
+/// Heartbeats per session.
+const HEARTBEATS: u32 = 4;
+
+/// A client that has joined the group.
+pub(crate) fn subscribe(
+    settings: &Settings,
+    lag: &Lag,
+) -> anyhow::Result<Arc<StreamConsumer<Assignment>>> {
+    let session_timeout_ms = settings.session_timeout_ms;
+    let session = Duration::from_millis(session_timeout_ms.into());
+    // The client rejects an interval that is shorter than its session.
+    let poll_interval_max = settings.poll_interval_max.max(session);
+    let kafka: StreamConsumer<Assignment> = ClientConfig::new()
+        .set("bootstrap.servers", &settings.brokers)
+        .set("group.id", &settings.group)
+        .set("isolation.level", "read_committed")
+        // A new group starts with the first message.
+        .set("auto.offset.reset", "earliest")
+        // We store offsets after the database commit; the client only sends them.
+        .set("enable.auto.offset.store", "false")
+        .set("auto.commit.interval.ms", "1000")
+        .set("session.timeout.ms", session_timeout_ms.to_string())
+        .set(
+            "heartbeat.interval.ms",
+            (session_timeout_ms / HEARTBEATS).to_string(),
+        )
+        // The default of five minutes is also how long the group would wait for a member that
+        // vanished while it joined, and how long the client would wait for a lost answer.
+        .set(
+            "max.poll.interval.ms",
+            poll_interval_max.as_millis().to_string(),
+        )
+        .set("fetch.wait.max.ms", settings.fetch_wait_max_ms.to_string())
+        // Retry a failed fetch soon; the default is a longer back-off.
+        .set("fetch.error.backoff.ms", "100")
+        // How soon the client finds a topic that was created, or recreated after its broker lost
+        // its data. The default is five minutes.
+        .set("topic.metadata.refresh.interval.ms", "5000")
+        // Limits the read-ahead; the backlog stays in the broker.
+        .set("queued.max.messages.kbytes", "4096")
+        .set("queued.min.messages", "2000")
+        // The lag is computed from the statistics.
+        .set(
+            "statistics.interval.ms",
+            settings.statistics_interval.as_millis().to_string(),
+        )
+        .create_with_context(Assignment::new(lag.new_client()))
+        .context("creating the consumer")?;
+    kafka.subscribe(&[&settings.topic]).context("subscribing")?;
+    Ok(Arc::new(kafka))
+}
