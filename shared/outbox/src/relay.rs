@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use service_kit::min_interval;
+use service_kit::progress::Progress;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnectOptions;
 use telemetry::metric;
@@ -60,6 +61,8 @@ pub enum StepOutcome {
 
 /// Pause after a failed step, so that an outage does not become a busy loop.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+/// How much later than its own limit the producer may report a delivery.
+const DELIVERY_SLACK: Duration = Duration::from_secs(30);
 /// How long a step may continue after shutdown begins, so that acknowledged rows are also marked.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -82,11 +85,15 @@ impl Relay {
     /// Publishes until shutdown. Errors are logged and retried: the rows are safe in their table.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut batches = min_interval(self.settings.min_interval);
+        // A step waits for the broker once, and for the database a few times.
+        let progress = Progress::current(self.delivery_wait_max() + 6 * session::DATABASE_TIMEOUT);
         while !shutdown.is_cancelled() {
             batches.tick().await;
+            let running = progress.step();
             let Some(step) = finish(self.step(), &shutdown).await else {
                 break;
             };
+            drop(running);
             let pause = match step {
                 Ok(StepOutcome::Published(_) | StepOutcome::Held { .. }) => continue,
                 Ok(StepOutcome::Idle) => {
@@ -134,8 +141,8 @@ impl Relay {
     async fn publish_batch(&mut self) -> anyhow::Result<StepOutcome> {
         self.replace_failed_producer()?;
         self.ask_for_leaders().await;
-        let rebalance_interval = self.settings.rebalance_interval;
-        let session = session::open(&mut self.session, &self.database, rebalance_interval).await?;
+        let wait_max = self.delivery_wait_max();
+        let session = session::open(&mut self.session, &self.database, &self.settings).await?;
         let unavailable = self.availability.unavailable(Instant::now());
         let batch = bounded(read(session, &unavailable, self.settings.batch_rows_max)).await?;
         let (rows, held) = batch;
@@ -149,7 +156,7 @@ impl Relay {
             availability: &mut self.availability,
             partitions: &mut self.partitions,
         };
-        let deliveries = deliver_with_live_session(sender, session, &rows, &held).await?;
+        let deliveries = deliver_with_live_session(sender, session, &rows, &held, wait_max).await?;
         (self.settings.reached)("relay.acknowledged");
         bounded(record(session, &deliveries)).await?;
         count_published(&deliveries);
@@ -163,6 +170,12 @@ impl Relay {
                 undelivered,
             },
         })
+    }
+
+    /// How long a step waits for delivery reports. The producer reports every message, delivered or not,
+    /// within `delivery_max`; one that does not is replaced.
+    fn delivery_wait_max(&self) -> Duration {
+        self.settings.delivery_max + DELIVERY_SLACK
     }
 
     /// Extends the wait for partitions that still have no leader.
@@ -306,10 +319,12 @@ async fn deliver_with_live_session<'r>(
     session: &mut Session,
     rows: &'r [Row],
     held: &BTreeSet<Uuid>,
+    wait_max: Duration,
 ) -> anyhow::Result<Deliveries<'r>> {
     let (producer, settings) = (sender.producer, sender.settings);
     let delivery = sender.deliver(rows, held);
-    tokio::pin!(delivery);
+    let too_late = tokio::time::sleep(wait_max);
+    tokio::pin!(delivery, too_late);
     loop {
         tokio::select! {
             deliveries = &mut delivery => return Ok(deliveries),
@@ -317,6 +332,7 @@ async fn deliver_with_live_session<'r>(
             () = producer.brokers_lost() => {
                 return Ok(Deliveries { undelivered: rows.len(), ..Deliveries::default() });
             }
+            () = &mut too_late => producer.abandon(),
             () = tokio::time::sleep(settings.session_idle_max / 3) => session.keep_alive().await?,
         }
     }
