@@ -14,6 +14,8 @@ mod repository;
 #[cfg(test)]
 mod settings;
 #[cfg(test)]
+mod tables;
+#[cfg(test)]
 mod test_names;
 #[cfg(test)]
 mod words;

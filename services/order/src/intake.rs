@@ -30,12 +30,13 @@ pub struct Intake {
 /// Why an order was not stored. The writer has logged the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotStored {
-    /// The queue is full, the store is unreachable, or its response was lost. A retry may succeed.
+    /// The queue is full, or the store failed. Clients learn one answer for every failure of the
+    /// statement: retry with the same key.
     #[error("the store is unreachable or too busy")]
     Unavailable,
-    /// The store rejects the order, or its tables are inconsistent.
-    #[error("the order cannot be stored; the intake writer logged the cause")]
-    Failed,
+    /// The tables are in a state that must not occur.
+    #[error("the order meets an inconsistent state; the intake writer logged it")]
+    Inconsistent,
 }
 
 struct Job {
@@ -132,9 +133,11 @@ impl Writer {
             Err(error) => {
                 tracing::error!(%error, orders = orders.len(), "orders could not be stored");
                 let found = read_back::find_placements(&self.pool, &orders, &error).await;
-                let otherwise = match error.is_transient() {
-                    true => NotStored::Unavailable,
-                    false => NotStored::Failed,
+                let otherwise = match error {
+                    database::Error::Inconsistent(_) => NotStored::Inconsistent,
+                    database::Error::Sql(_) | database::Error::TimedOut(_) => {
+                        NotStored::Unavailable
+                    }
                 };
                 for (placement, reply) in found.into_iter().zip(replies) {
                     let _ = reply.send(placement.ok_or(otherwise));

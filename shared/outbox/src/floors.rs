@@ -14,9 +14,6 @@ use crate::store::queue_key;
 
 /// How often the floors rise.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// How often the relay reads its shards from their beginning. It finds rows that were changed by hand,
-/// or written while the clock was wrong.
-const FULL_READ_INTERVAL: Duration = Duration::from_secs(60);
 /// Rows above the floors were created after the floors' time less this tolerance. It covers a clock
 /// that is set back.
 const CLOCK_TOLERANCE: TimeDelta = TimeDelta::hours(1);
@@ -29,17 +26,29 @@ pub(crate) struct Point {
 }
 
 /// The floor of each shard that a relay owns.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Floors {
     floors: Vec<(i16, i64)>,
     /// Rows above the floors are not older than this. It selects the partitions to read.
     since: Option<DateTime<Utc>>,
     horizon: Horizon<Point>,
     raised_at: Option<Instant>,
-    read_in_full_at: Option<Instant>,
+    full_read_interval: Duration,
+    read_in_full_at: Instant,
 }
 
 impl Floors {
+    pub(crate) fn new(full_read_interval: Duration) -> Self {
+        Self {
+            floors: Vec::new(),
+            since: None,
+            horizon: Horizon::default(),
+            raised_at: None,
+            full_read_interval,
+            read_in_full_at: Instant::now(),
+        }
+    }
+
     /// Follows a change of the owned shards. A new shard is read from its beginning.
     pub(crate) fn set_shards(&mut self, shards: &[i16]) {
         if self.floors.iter().map(|(shard, _)| shard).eq(shards) {
@@ -79,7 +88,7 @@ impl Floors {
     pub(crate) fn reset(&mut self) {
         self.floors.iter_mut().for_each(|(_, floor)| *floor = 0);
         self.since = None;
-        self.read_in_full_at = None;
+        self.read_in_full_at = Instant::now();
     }
 
     /// Makes the relay read a row that returned to the queue below the floor.
@@ -95,8 +104,7 @@ impl Floors {
         if self.raised_at.is_some_and(|at| at.elapsed() < INTERVAL) {
             return Ok(());
         }
-        let read_in_full_at = *self.read_in_full_at.get_or_insert_with(Instant::now);
-        if read_in_full_at.elapsed() >= FULL_READ_INTERVAL {
+        if self.read_in_full_at.elapsed() >= self.full_read_interval {
             self.reset();
         }
         let now = point(connection).await?;

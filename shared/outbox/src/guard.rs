@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use service_kit::progress::Progress;
 use service_kit::{database, min_interval};
 use sqlx::{PgConnection, PgPool};
 use telemetry::metric;
@@ -17,6 +18,8 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// Number of checkpoints that one look verifies, newest first. More than one: after a loss, relays add
 /// right positions in the new log before the guard looks. The older ones still prove the loss.
 const CHECKPOINTS_PER_LOOK: i64 = 3;
+/// Longest time for one look, with a republication of everything.
+const LOOK_MAX: Duration = Duration::from_secs(3_600);
 /// More checkpoints than a partition can have.
 const ALL: i64 = i64::MAX;
 const REASON: &str = "the broker lost delivered events";
@@ -53,9 +56,11 @@ impl Guard {
     /// nothing can be compared.
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut looks = min_interval(INTERVAL);
+        let progress = Progress::current(LOOK_MAX);
         let watch = async {
             loop {
                 looks.tick().await;
+                let _running = progress.step();
                 if let Err(error) = self.step().await {
                     let error = format!("{error:#}");
                     tracing::debug!(error, "topic not compared with delivered events");

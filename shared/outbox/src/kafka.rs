@@ -70,7 +70,7 @@ impl Producer {
             return Some(format!("{code}: {reason}"));
         }
         let lost = self.brokers_lost.is_cancelled();
-        lost.then(|| "all brokers were unreachable".to_owned())
+        lost.then(|| "all brokers were unreachable, or reports did not come".to_owned())
     }
 
     /// Asks the brokers for the partitions of the topic. `None` if no broker responds or the topic does
@@ -94,9 +94,14 @@ impl Producer {
         asked.await.ok().flatten()
     }
 
-    /// Waits until the producer has lost all its brokers.
+    /// Waits until the producer has lost all its brokers, or was abandoned.
     pub(crate) async fn brokers_lost(&self) {
         self.brokers_lost.cancelled().await;
+    }
+
+    /// Makes the relay replace the producer, because it does not report its deliveries.
+    pub(crate) fn abandon(&self) {
+        self.brokers_lost.cancel();
     }
 }
 

@@ -25,55 +25,39 @@ pub(crate) struct Checkpoint {
     pub(crate) oldest_created_at: DateTime<Utc>,
 }
 
-/// Records the last delivered event of each Kafka partition. Within a minute the highest offset stays:
-/// relays of several replicas record in any order, and a log that lost data begins at a lower one, which
-/// must not hide the loss.
-pub(crate) async fn record(
-    connection: &mut PgConnection,
-    delivered: &[Delivered<'_>],
-) -> sqlx::Result<()> {
-    let last = last_per_partition(delivered);
-    let partitions: Vec<i32> = last.keys().copied().collect();
-    let offsets: Vec<i64> = last.values().map(|(it, _)| it.position.offset).collect();
-    let events: Vec<Uuid> = last.values().map(|(it, _)| it.row.event_id).collect();
-    let oldest: Vec<DateTime<Utc>> = last.values().map(|(_, oldest)| *oldest).collect();
-    sqlx::query!(
-        "insert into outbox_positions as known
-             (kafka_partition, minute, kafka_offset, event_id, oldest_created_at)
-         select kafka_partition, date_trunc('minute', now()), kafka_offset, event_id, oldest
-         from unnest($1::integer[], $2::bigint[], $3::uuid[], $4::timestamptz[])
-             as last (kafka_partition, kafka_offset, event_id, oldest)
-         order by kafka_partition
-         on conflict (kafka_partition, minute) do update
-         set kafka_offset = greatest(known.kafka_offset, excluded.kafka_offset),
-             event_id = case when excluded.kafka_offset > known.kafka_offset
-                             then excluded.event_id else known.event_id end,
-             oldest_created_at = least(known.oldest_created_at, excluded.oldest_created_at)",
-        &partitions,
-        &offsets,
-        &events,
-        &oldest
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
+/// The last delivered event of each Kafka partition, in the order of the partitions, so that relays of
+/// several replicas lock the rows in the same order.
+#[derive(Debug, Default)]
+pub(crate) struct LastPositions {
+    pub(crate) partitions: Vec<i32>,
+    pub(crate) offsets: Vec<i64>,
+    pub(crate) event_ids: Vec<Uuid>,
+    /// The creation time of the oldest event of the batch in that partition.
+    pub(crate) oldest_created_at: Vec<DateTime<Utc>>,
 }
 
-/// The delivered event with the highest offset of each partition, and the creation time of the oldest.
-fn last_per_partition<'a, 'b>(
-    delivered: &'a [Delivered<'b>],
-) -> BTreeMap<i32, (&'a Delivered<'b>, DateTime<Utc>)> {
-    let mut last = BTreeMap::<i32, (&Delivered<'_>, DateTime<Utc>)>::new();
-    for it in delivered {
-        let entry = last
-            .entry(it.position.partition)
-            .or_insert((it, it.row.created_at));
-        entry.1 = entry.1.min(it.row.created_at);
-        if it.position.offset > entry.0.position.offset {
-            entry.0 = it;
+impl LastPositions {
+    pub(crate) fn of(delivered: &[Delivered<'_>]) -> Self {
+        let mut last = BTreeMap::<i32, (&Delivered<'_>, DateTime<Utc>)>::new();
+        for it in delivered {
+            let created_at = it.row.created_at;
+            let entry = last
+                .entry(it.position.partition)
+                .or_insert((it, created_at));
+            entry.1 = entry.1.min(created_at);
+            if it.position.offset > entry.0.position.offset {
+                entry.0 = it;
+            }
         }
+        let mut positions = Self::default();
+        for (partition, (it, oldest)) in last {
+            positions.partitions.push(partition);
+            positions.offsets.push(it.position.offset);
+            positions.event_ids.push(it.row.event_id);
+            positions.oldest_created_at.push(oldest);
+        }
+        positions
     }
-    last
 }
 
 /// The Kafka partitions that have checkpoints.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use service_kit::min_interval;
+use service_kit::progress::Progress;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnectOptions;
 use telemetry::metric;
@@ -19,7 +20,7 @@ use crate::delivery::{Deliveries, Sender};
 use crate::session::{self, Session, bounded};
 use crate::settings::Settings;
 use crate::store::Row;
-use crate::{held, kafka, positions, republication, store};
+use crate::{held, kafka, republication, store};
 
 /// Publishes the outbox of one service. Every replica runs one.
 pub struct Relay {
@@ -60,6 +61,8 @@ pub enum StepOutcome {
 
 /// Pause after a failed step, so that an outage does not become a busy loop.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+/// How much later than its own limit the producer may report a delivery.
+const DELIVERY_SLACK: Duration = Duration::from_secs(30);
 /// How long a step may continue after shutdown begins, so that acknowledged rows are also marked.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -82,11 +85,15 @@ impl Relay {
     /// Publishes until shutdown. Errors are logged and retried: the rows are safe in their table.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut batches = min_interval(self.settings.min_interval);
+        // A step waits for the broker once, and for the database a few times.
+        let progress = Progress::current(self.delivery_wait_max() + 6 * session::DATABASE_TIMEOUT);
         while !shutdown.is_cancelled() {
             batches.tick().await;
+            let running = progress.step();
             let Some(step) = finish(self.step(), &shutdown).await else {
                 break;
             };
+            drop(running);
             let pause = match step {
                 Ok(StepOutcome::Published(_) | StepOutcome::Held { .. }) => continue,
                 Ok(StepOutcome::Idle) => {
@@ -134,8 +141,8 @@ impl Relay {
     async fn publish_batch(&mut self) -> anyhow::Result<StepOutcome> {
         self.replace_failed_producer()?;
         self.ask_for_leaders().await;
-        let rebalance_interval = self.settings.rebalance_interval;
-        let session = session::open(&mut self.session, &self.database, rebalance_interval).await?;
+        let wait_max = self.delivery_wait_max();
+        let session = session::open(&mut self.session, &self.database, &self.settings).await?;
         let unavailable = self.availability.unavailable(Instant::now());
         let batch = bounded(read(session, &unavailable, self.settings.batch_rows_max)).await?;
         let (rows, held) = batch;
@@ -149,7 +156,7 @@ impl Relay {
             availability: &mut self.availability,
             partitions: &mut self.partitions,
         };
-        let deliveries = deliver_with_live_session(sender, session, &rows, &held).await?;
+        let deliveries = deliver_with_live_session(sender, session, &rows, &held, wait_max).await?;
         (self.settings.reached)("relay.acknowledged");
         bounded(record(session, &deliveries)).await?;
         count_published(&deliveries);
@@ -163,6 +170,12 @@ impl Relay {
                 undelivered,
             },
         })
+    }
+
+    /// How long a step waits for delivery reports. The producer reports every message, delivered or not,
+    /// within `delivery_max`; one that does not is replaced.
+    fn delivery_wait_max(&self) -> Duration {
+        self.settings.delivery_max + DELIVERY_SLACK
     }
 
     /// Extends the wait for partitions that still have no leader.
@@ -251,28 +264,33 @@ async fn read(
     Ok((rows, held))
 }
 
-/// Marks delivered rows with their positions, and holds stuck ones, in one commit.
+/// Marks delivered rows and holds stuck ones, in one commit.
 async fn record(session: &mut Session, deliveries: &Deliveries<'_>) -> anyhow::Result<()> {
+    let Deliveries {
+        delivered, stuck, ..
+    } = deliveries;
+    if stuck.is_empty() {
+        if !delivered.is_empty() {
+            store::mark_published(&mut session.connection, delivered)
+                .await
+                .context("marking events as published")?;
+        }
+        return Ok(());
+    }
     let mut tx = session
         .connection
         .begin()
         .await
         .context("beginning to record deliveries")?;
-    if !deliveries.delivered.is_empty() {
-        store::mark_published(&mut tx, &deliveries.delivered)
+    if !delivered.is_empty() {
+        store::mark_published(&mut tx, delivered)
             .await
             .context("marking events as published")?;
-        positions::record(&mut tx, &deliveries.delivered)
-            .await
-            .context("recording positions")?;
     }
-    if !deliveries.stuck.is_empty() {
-        held::hold(&mut tx, &deliveries.stuck)
-            .await
-            .context("holding orders")?;
-    }
+    held::hold(&mut tx, stuck).await.context("holding orders")?;
     tx.commit().await.context("committing deliveries")?;
-    for (row, obstacle) in &deliveries.stuck {
+    session.any_held = true;
+    for (row, obstacle) in stuck {
         if let held::Obstacle::Rejected { reason } = obstacle {
             tracing::error!(
                 order_id = %row.subject, event_id = %row.event_id, reason,
@@ -280,7 +298,6 @@ async fn record(session: &mut Session, deliveries: &Deliveries<'_>) -> anyhow::R
             );
         }
     }
-    session.any_held |= !deliveries.stuck.is_empty();
     Ok(())
 }
 
@@ -302,10 +319,12 @@ async fn deliver_with_live_session<'r>(
     session: &mut Session,
     rows: &'r [Row],
     held: &BTreeSet<Uuid>,
+    wait_max: Duration,
 ) -> anyhow::Result<Deliveries<'r>> {
     let (producer, settings) = (sender.producer, sender.settings);
     let delivery = sender.deliver(rows, held);
-    tokio::pin!(delivery);
+    let too_late = tokio::time::sleep(wait_max);
+    tokio::pin!(delivery, too_late);
     loop {
         tokio::select! {
             deliveries = &mut delivery => return Ok(deliveries),
@@ -313,6 +332,7 @@ async fn deliver_with_live_session<'r>(
             () = producer.brokers_lost() => {
                 return Ok(Deliveries { undelivered: rows.len(), ..Deliveries::default() });
             }
+            () = &mut too_late => producer.abandon(),
             () = tokio::time::sleep(settings.session_idle_max / 3) => session.keep_alive().await?,
         }
     }

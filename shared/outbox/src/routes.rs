@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use service_kit::Problem;
 use service_kit::database::{self, STORE_TIMEOUT};
+use service_kit::request_error::operator_problem;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
@@ -20,8 +21,6 @@ use crate::{Wake, republish};
 /// Longest time for marking all rows. Shorter than the time-out of the operator's command, so that
 /// the command gets the error response.
 const REPUBLISH_TIMEOUT: Duration = Duration::from_secs(300);
-/// When to retry if the database is unreachable.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Held orders per page.
 const HELD_PAGE_MAX: i64 = 200;
@@ -56,14 +55,7 @@ async fn republish_since(
     })?;
     let republished = republish(&pool, since, "an operator asked for it");
     let republished = database::with_timeout(REPUBLISH_TIMEOUT, republished).await;
-    let republished = republished.map_err(|error| {
-        let error = format!("{error:#}");
-        tracing::warn!(
-            error,
-            "republication not finished, the service continues it"
-        );
-        Problem::unavailable(RETRY_AFTER)
-    })?;
+    let republished = republished.map_err(operator_problem)?;
     wake.wake();
     Ok(Json(RepublishResponse { republished }))
 }
@@ -116,8 +108,5 @@ async fn with_store<T>(
     let done = database::query_with_timeout(STORE_TIMEOUT, async {
         work(&mut *database::acquire(pool).await?).await
     });
-    done.await.map_err(|error| {
-        tracing::warn!(%error, "operator request failed");
-        Problem::unavailable(RETRY_AFTER)
-    })
+    done.await.map_err(operator_problem)
 }

@@ -8,10 +8,11 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 
 use crate::floors::Floors;
+use crate::settings::Settings;
 use crate::{held, republication, shards};
 
 /// Longest wait for the database. After it the step fails and is retried.
-const DATABASE_TIMEOUT: Duration = Duration::from_secs(15);
+pub(crate) const DATABASE_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(crate) struct Session {
     pub(crate) connection: PgConnection,
@@ -52,14 +53,14 @@ pub(crate) fn options(database: PgConnectOptions, idle_max: Duration) -> PgConne
 pub(crate) async fn open<'a>(
     session: &'a mut Option<Session>,
     database: &PgConnectOptions,
-    rebalance_interval: Duration,
+    settings: &Settings,
 ) -> anyhow::Result<&'a mut Session> {
     let open = match session.take() {
-        Some(open) if open.balanced_at.elapsed() < rebalance_interval => {
+        Some(open) if open.balanced_at.elapsed() < settings.rebalance_interval => {
             return Ok(session.insert(open));
         }
         Some(open) => open,
-        None => bounded(connect(database)).await?,
+        None => bounded(connect(database, settings)).await?,
     };
     // The session is not in `session` here: if this fails or is dropped, session and locks end.
     let open = bounded(balance(open)).await?;
@@ -80,7 +81,7 @@ pub(crate) async fn bounded<T>(work: impl Future<Output = anyhow::Result<T>>) ->
     database::with_timeout(DATABASE_TIMEOUT, work).await
 }
 
-async fn connect(database: &PgConnectOptions) -> anyhow::Result<Session> {
+async fn connect(database: &PgConnectOptions, settings: &Settings) -> anyhow::Result<Session> {
     let mut connection = database.connect().await.context("connecting the relay")?;
     shards::join(&mut connection)
         .await
@@ -90,7 +91,7 @@ async fn connect(database: &PgConnectOptions) -> anyhow::Result<Session> {
         .context("looking for a republication")?;
     Ok(Session {
         connection,
-        floors: Floors::default(),
+        floors: Floors::new(settings.full_read_interval),
         any_held: false,
         republishing: republishing.is_some(),
         shards: Vec::new(),

@@ -16,6 +16,9 @@ pub struct Settings {
     pub poll_interval: Duration,
     /// How often the relay takes free shards, or releases those above its share.
     pub rebalance_interval: Duration,
+    /// How often the relay reads its shards from their beginning. It finds rows that were changed by
+    /// hand, or written while the clock was wrong.
+    pub full_read_interval: Duration,
     /// How long the broker may take to acknowledge a batch. After that the relay releases its
     /// shards: another relay may be able to reach the broker.
     pub delivery_max: Duration,
@@ -39,6 +42,7 @@ impl Settings {
             min_interval: Duration::from_millis(10),
             poll_interval: Duration::from_millis(250),
             rebalance_interval: Duration::from_secs(1),
+            full_read_interval: Duration::from_secs(60),
             delivery_max: Duration::from_secs(30),
             partition_wait_max: Duration::from_secs(3),
             session_idle_max: Duration::from_secs(30),

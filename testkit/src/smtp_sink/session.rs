@@ -30,6 +30,8 @@ enum Next {
 
 struct Session<'a> {
     stream: BufReader<TcpStream>,
+    /// Replies that are not sent yet.
+    replies: Vec<u8>,
     faults: &'a Faults,
     from: Option<String>,
     to: Vec<String>,
@@ -38,6 +40,7 @@ struct Session<'a> {
 pub(super) async fn serve(stream: TcpStream, faults: &Faults) -> io::Result<()> {
     let mut session = Session {
         stream: BufReader::new(stream),
+        replies: Vec::new(),
         faults,
         from: None,
         to: Vec::new(),
@@ -45,28 +48,44 @@ pub(super) async fn serve(stream: TcpStream, faults: &Faults) -> io::Result<()> 
     session.reply("220 chargeonce mail sink").await?;
     loop {
         let Ok(line) = tokio::time::timeout(IDLE_MAX, session.line(COMMAND_BYTES_MAX)).await else {
-            return session.reply("421 timed out").await;
+            session.reply("421 timed out").await?;
+            return session.flush().await;
         };
         let line = line?;
         if line.is_empty() {
             return Ok(());
         }
         if !line.ends_with(b"\n") {
-            return session.reply("500 line too long").await;
+            session.reply("500 line too long").await?;
+            return session.flush().await;
         }
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
         match session.execute(&line).await? {
             Next::Reply(reply) => session.reply(&reply).await?,
-            Next::ReplyAndClose(reply) => return session.reply(&reply).await,
+            Next::ReplyAndClose(reply) => {
+                session.reply(&reply).await?;
+                return session.flush().await;
+            }
             Next::Disconnect => return Ok(()),
         }
     }
 }
 
 impl Session<'_> {
+    /// Replies to commands that arrived together are sent together: the second of two small writes
+    /// would wait until the client has acknowledged the first.
     async fn reply(&mut self, text: &str) -> io::Result<()> {
-        let line = format!("{text}\r\n");
-        self.stream.get_mut().write_all(line.as_bytes()).await
+        self.replies.extend_from_slice(text.as_bytes());
+        self.replies.extend_from_slice(b"\r\n");
+        match self.stream.buffer().is_empty() {
+            true => self.flush().await,
+            false => Ok(()),
+        }
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        let replies = std::mem::take(&mut self.replies);
+        self.stream.get_mut().write_all(&replies).await
     }
 
     /// The next line with its line end. A line that is too long, or cut off, has no line end. At the

@@ -96,7 +96,7 @@ impl From<&Error> for Problem {
                 "You have no order with this id.",
             ),
             Error::NotStored(NotStored::Unavailable) => Self::unavailable(RETRY_AFTER),
-            Error::NotStored(NotStored::Failed) | Error::Status(_) | Error::Event(_) => {
+            Error::NotStored(NotStored::Inconsistent) | Error::Status(_) | Error::Event(_) => {
                 Self::internal()
             }
         }

@@ -158,7 +158,7 @@ async fn order_that_the_database_rejects_fails_alone() {
         matches!(placements[0], Ok(Placement::Placed)),
         "{placements:?}"
     );
-    assert_eq!(placements[1], Err(NotStored::Failed));
+    assert_eq!(placements[1], Err(NotStored::Unavailable));
     assert!(
         matches!(placements[2], Ok(Placement::Placed)),
         "{placements:?}"

@@ -89,7 +89,7 @@ impl Harness {
     pub(crate) async fn hold_maintenance(&self) -> PoolConnection<Postgres> {
         let mut held = self.pool.acquire().await.unwrap();
         held.close_on_drop();
-        sqlx::query("select pg_advisory_lock(x'6f757462'::integer, 1001)")
+        sqlx::query("select pg_advisory_lock('outbox'::regclass::oid::integer, 1001)")
             .execute(&mut *held)
             .await
             .unwrap();

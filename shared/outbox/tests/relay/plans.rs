@@ -1,6 +1,8 @@
 //! A step of the relay reads about what it returns: with a plan from an empty table, with a backlog that
 //! belongs to another relay, and while an old snapshot keeps the entries of published rows.
 
+use std::time::Duration;
+
 use outbox::{SHARDS, StepOutcome};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 use testkit::postgres::pages::PageCount;
@@ -104,7 +106,9 @@ async fn held_snapshot_does_not_make_steps_slower() {
         .execute(&mut dump)
         .await
         .unwrap();
-    let mut relay = harness.relay(harness.settings());
+    let mut settings = harness.settings();
+    settings.full_read_interval = Duration::MAX;
+    let mut relay = harness.relay(settings);
     harness.fill(ROWS, SHARDS).await;
     while relay.step().await.unwrap() != StepOutcome::Idle {}
     assert_eq!(harness.unpublished().await, 0);
@@ -137,7 +141,7 @@ async fn row_that_commits_late_is_found_above_the_floor() {
     // The floors rise at intervals; several rounds of rows pass by.
     for _ in 0..4 {
         harness.fill(100, SHARDS).await;
-        tokio::time::sleep(std::time::Duration::from_millis(250)).await;
+        tokio::time::sleep(Duration::from_millis(250)).await;
         while relay.step().await.unwrap() != StepOutcome::Idle {}
     }
     writer.commit().await.unwrap();

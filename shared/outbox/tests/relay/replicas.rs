@@ -82,6 +82,10 @@ async fn paused_relay_loses_its_shards_and_resumes_safely() {
 
     // Its session has ended. It opens a new one and sends nothing twice.
     assert!(paused.step().await.is_err());
-    assert_eq!(paused.step().await.unwrap(), StepOutcome::Idle);
+    // On a busy machine the new session may end as well.
+    eventually("the relay has a session", async || {
+        matches!(paused.step().await, Ok(StepOutcome::Idle))
+    })
+    .await;
     assert_eq!(harness.ids().await, [event.id.to_string()]);
 }

@@ -1,6 +1,11 @@
 //! A relay whose database session ends connects again.
 
+use sqlx::ConnectOptions as _;
+use testkit::fault_proxy::FaultProxy;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+use outbox::Relay;
 
 use crate::harness::{Harness, event, eventually};
 
@@ -33,4 +38,26 @@ async fn relay_reconnects_after_its_session_ends() {
     }
     let messages = harness.topic.read().await;
     assert_eq!(crate::harness::numbers(&messages, order), [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn relay_recovers_from_a_silent_database() {
+    let harness = Harness::create().await;
+    let url = harness.pool.connect_options().to_url_lossy();
+    let proxy = FaultProxy::to(url.as_str()).await.unwrap();
+    let database = proxy.url.parse().unwrap();
+    let relay = Relay::new(harness.settings(), database, harness.wake.clone()).unwrap();
+    let task = tokio::spawn(relay.run(CancellationToken::new()));
+    eventually("the relay holds shards", async || {
+        !harness.shares().await.is_empty()
+    })
+    .await;
+    // The connection never answers again. New ones do.
+    proxy.silence();
+    harness.write(&[event(Uuid::new_v4(), 1)]).await;
+    harness.wake.wake();
+    end_relay_sessions(&harness).await;
+    proxy.open();
+    harness.all_published().await;
+    task.abort();
 }
