@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, ConsumerContext, Rebalance};
+use rdkafka::statistics::Broker;
 use rdkafka::{ClientContext, Statistics, TopicPartitionList};
 use tokio::time::Instant;
 
@@ -12,6 +13,9 @@ use crate::lag::LagReporter;
 
 /// The state of a broker connection in the statistics.
 const BROKER_UP: &str = "UP";
+/// A connection on which nothing was received for this long does not count. The client asks for
+/// metadata every 5 s, so a paused broker, whose connections stay open, is noticed.
+const RECEIVED_WITHIN: Duration = Duration::from_secs(10);
 
 pub(crate) struct Assignment {
     state: Mutex<State>,
@@ -75,7 +79,7 @@ impl Assignment {
 impl ClientContext for Assignment {
     fn stats(&self, statistics: Statistics) {
         let mut brokers = statistics.brokers.values();
-        let is_connected = brokers.any(|broker| broker.state == BROKER_UP);
+        let is_connected = brokers.any(is_connected);
         self.lag.measured(&statistics);
         let mut state = self.lock();
         state.is_connected = is_connected;
@@ -113,6 +117,12 @@ impl ConsumerContext for Assignment {
     }
 }
 
+fn is_connected(broker: &Broker) -> bool {
+    // In microseconds; negative before the first response.
+    let idle = u64::try_from(broker.rxidle).map(Duration::from_micros);
+    broker.state == BROKER_UP && idle.is_ok_and(|idle| idle < RECEIVED_WITHIN)
+}
+
 fn ids(partitions: &TopicPartitionList) -> Vec<i32> {
     let partitions = partitions.elements();
     partitions.iter().map(|it| it.partition()).collect()
@@ -120,8 +130,6 @@ fn ids(partitions: &TopicPartitionList) -> Vec<i32> {
 
 #[cfg(test)]
 mod tests {
-    use rdkafka::statistics::Broker;
-
     use super::*;
     use crate::lag::Lag;
 
@@ -154,6 +162,18 @@ mod tests {
         assert!(!client.is_overdue(LIMIT), "an outage is not a stall");
         report(&client, BROKER_UP);
         assert!(!client.is_cut_off(LIMIT));
+    }
+
+    #[test]
+    fn broker_that_answers_nothing_is_not_connected() {
+        let broker = |rxidle: i64| Broker {
+            state: BROKER_UP.to_owned(),
+            rxidle,
+            ..Broker::default()
+        };
+        assert!(is_connected(&broker(5_000_000)));
+        assert!(!is_connected(&broker(11_000_000)));
+        assert!(!is_connected(&broker(-1)));
     }
 
     #[tokio::test(start_paused = true)]
