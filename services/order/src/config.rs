@@ -34,7 +34,8 @@ pub struct Config {
     #[arg(long, env = "KEY_WINDOW_SECONDS", default_value_t = 86_400)]
     #[arg(value_parser = value_parser!(u64).range(1..=KEY_WINDOW_SECONDS_MAX))]
     pub key_window_seconds: u64,
-    /// Maximum number of requests that wait to be stored; further requests get 503.
+    /// Maximum number of requests that wait to be stored; further requests get 503. Principals share
+    /// these places: one alone gets half.
     #[arg(long, env = "INTAKE_QUEUE_MAX", default_value_t = 1_000, value_parser = at_least_one())]
     pub intake_queue_max: usize,
     /// Maximum number of requests stored in one commit.

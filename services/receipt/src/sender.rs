@@ -47,6 +47,7 @@ impl Work for Sender {
             token,
             lease,
             limit,
+            ..
         } = request;
         let mut connection = database::acquire(&self.pool).await.context("connecting")?;
         let leased = receipts::lease_due(&mut connection, token, lease, TRIES_IN_DOUBT_MAX, limit)

@@ -12,6 +12,10 @@ use crate::Done;
 const BATCH_MAX: usize = 200;
 /// Shortest time between two commits. Under load more results share one commit.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
+/// How often a commit is repeated at once after Postgres rolled it back: a deadlock, or a conflict of
+/// serializable transactions. One of the transactions of a deadlock succeeds, so few repeats are
+/// enough.
+const ROLLBACK_RETRIES_MAX: u32 = 5;
 /// Pause before the recorder retries results that the store could not take.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
@@ -100,11 +104,22 @@ impl<R: Record> Recorder<R> {
             WhenUnreachable::Discard => None,
             WhenUnreachable::KeepWhileLeased => batch.iter().map(Done::lease_ends).max(),
         };
+        let mut retries_left = ROLLBACK_RETRIES_MAX;
         loop {
             let recorded = database::with_timeout(self.timeout, self.record.record(batch)).await;
             let Err(error) = recorded else {
                 return Ok(());
             };
+            if retries_left > 0 && error.chain().any(database::is_rollback_cause) {
+                retries_left -= 1;
+                let error = format!("{error:#}");
+                tracing::warn!(
+                    error,
+                    results = batch.len(),
+                    "commit rolled back, repeating"
+                );
+                continue;
+            }
             let is_over = keep_until.is_none_or(|end| Instant::now() >= end);
             if is_over || !is_transient(&error) {
                 return Err(error);
