@@ -29,7 +29,8 @@ pub enum Command {
 pub struct Config {
     #[command(flatten)]
     pub idempotency: idempotency::Settings,
-    /// Maximum number of requests that wait to be stored; further requests get 503.
+    /// Maximum number of requests that wait to be stored; further requests get 503. Principals share
+    /// these places: one alone gets half.
     #[arg(long, env = "INTAKE_QUEUE_MAX", default_value_t = 1_000, value_parser = at_least_one())]
     pub intake_queue_max: usize,
     /// Maximum number of requests stored in one commit.

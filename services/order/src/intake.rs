@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use service_kit::{crash, database};
+use service_kit::{FairShare, Place, crash, database};
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection as _, PgPool, Postgres};
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -25,12 +25,14 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Clone)]
 pub struct Intake {
     queue: mpsc::Sender<Job>,
+    /// The places of the queue, shared between principals.
+    share: FairShare,
 }
 
 /// Why an order was not stored. The writer has logged the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotStored {
-    /// The queue is full, or the store failed. Clients learn one answer for every failure of the
+    /// The queue or the principal's share of it is full, or the store failed. Clients learn one answer for every failure of the
     /// statement: retry with the same key.
     #[error("the store is unreachable or too busy")]
     Unavailable,
@@ -42,6 +44,8 @@ pub enum NotStored {
 struct Job {
     order: Arc<NewOrder>,
     reply: oneshot::Sender<Result<Placement, NotStored>>,
+    /// Held until a writer has taken the request.
+    _place: Option<Place>,
 }
 
 pub struct Writer {
@@ -74,14 +78,23 @@ impl Intake {
             window_seconds: settings.window_seconds,
         };
         let writers = (0..settings.writers).map(|_| writer()).collect();
-        (Self { queue: sender }, writers)
+        let share = FairShare::new(settings.queue_max);
+        let queue = sender;
+        (Self { queue, share }, writers)
     }
 
-    /// Stores the order. If the queue is full, fails immediately: waiting would make the queue longer.
+    /// Stores the order. If the principal's share of the queue is full, fails immediately: waiting
+    /// would make the queue longer.
     pub async fn submit(&self, order: Arc<NewOrder>) -> Result<Placement, NotStored> {
         let (reply, placement) = oneshot::channel();
+        let place = self.share.try_take(&order.principal.id);
+        let job = Job {
+            _place: Some(place.ok_or(NotStored::Unavailable)?),
+            order,
+            reply,
+        };
         self.queue
-            .try_send(Job { order, reply })
+            .try_send(job)
             .map_err(|_| NotStored::Unavailable)?;
         placement.await.unwrap_or(Err(NotStored::Unavailable))
     }
@@ -127,7 +140,12 @@ impl Writer {
             // One order that the database rejects must not fail the others.
             Err(error) if orders.len() > 1 && may_succeed_alone(&error) => {
                 for (order, reply) in orders.into_iter().zip(replies) {
-                    Box::pin(self.store(vec![Job { order, reply }])).await;
+                    let job = Job {
+                        order,
+                        reply,
+                        _place: None,
+                    };
+                    Box::pin(self.store(vec![job])).await;
                 }
             }
             Err(error) => {

@@ -3,16 +3,18 @@
 //! No transaction is open during a call. If a charger dies, its lease expires. The next owner sends
 //! the same key, and the provider repeats its answer.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use leases::{LeaseRequest, Work};
+use leases::{LeaseRequest, Queues, Work};
 use service_kit::{crash, database};
 use sqlx::PgPool;
 use telemetry::{Kind, Span, metric};
 
 use crate::domain::{AttemptStatus, Leased, ProviderAnswer, ProviderCall};
 use crate::psp;
+use crate::store::queues::Floors;
 use crate::store::{payments, refunds};
 
 /// Maximum number of attempts or refunds leased by one statement.
@@ -22,6 +24,7 @@ pub const LEASE_BATCH_MAX: usize = 200;
 #[derive(Clone)]
 pub struct Charger {
     pub queue: Queue,
+    pub queues: Arc<ChargerQueues>,
     pub pool: PgPool,
     pub psp: psp::Client,
     /// How long after its first try a key may be sent again.
@@ -39,6 +42,11 @@ pub enum Queue {
     Refunds,
 }
 
+/// What the chargers know about their queues, each of which is one queue per principal. Wakes the
+/// chargers.
+#[derive(Debug)]
+pub struct ChargerQueues([Arc<Queues>; 3]);
+
 /// The provider's answer about a leased row. The span stays open until the answer is recorded.
 pub struct Answered {
     pub leased: Leased,
@@ -52,17 +60,21 @@ impl Work for Charger {
 
     async fn lease(&self, request: LeaseRequest) -> anyhow::Result<Vec<Leased>> {
         let mut connection = database::acquire(&self.pool).await.context("connecting")?;
-        let attempts = match self.queue {
-            Queue::Fresh => AttemptStatus::Pending,
-            Queue::Unknown => AttemptStatus::Unknown,
-            Queue::Refunds => {
-                let leased = refunds::lease_due(&mut connection, request, self.resend_max).await;
-                return leased.context("leasing refunds");
+        let (floors, resend_max) = (
+            Floors::of(&request, self.queues.of(self.queue)),
+            self.resend_max,
+        );
+        let leased = match self.queue.attempts() {
+            Some(status) => {
+                payments::lease_due(&mut connection, status, &request, &floors, resend_max).await
             }
+            None => refunds::lease_due(&mut connection, &request, &floors, resend_max).await,
         };
-        payments::lease_due(&mut connection, attempts, request, self.resend_max)
-            .await
-            .context("leasing attempts")
+        leased.with_context(|| format!("leasing from {:?}", self.queue))
+    }
+
+    fn principal<'a>(&self, leased: &'a Leased) -> &'a str {
+        &leased.principal
     }
 
     fn leased(&self) {
@@ -119,6 +131,31 @@ impl Work for Charger {
 
 impl Queue {
     pub const ALL: [Self; 3] = [Self::Fresh, Self::Unknown, Self::Refunds];
+
+    /// The status of the attempts in the queue; `None` for refunds.
+    pub fn attempts(self) -> Option<AttemptStatus> {
+        match self {
+            Self::Fresh => Some(AttemptStatus::Pending),
+            Self::Unknown => Some(AttemptStatus::Unknown),
+            Self::Refunds => None,
+        }
+    }
+}
+
+impl ChargerQueues {
+    /// `poll`: how often a charger looks for due rows if nothing wakes it.
+    pub fn new(poll: Duration) -> Self {
+        Self(Queue::ALL.map(|_| Arc::new(Queues::new(poll))))
+    }
+
+    pub fn of(&self, queue: Queue) -> &Arc<Queues> {
+        let [fresh, unknown, refunds] = &self.0;
+        match queue {
+            Queue::Fresh => fresh,
+            Queue::Unknown => unknown,
+            Queue::Refunds => refunds,
+        }
+    }
 }
 
 /// The crash points during and after a call.

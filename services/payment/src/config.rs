@@ -36,7 +36,7 @@ pub struct Config {
     #[arg(long, env = "PSP_TIMEOUT_MS", default_value_t = 10_000)]
     pub psp_timeout_ms: u64,
     /// Maximum number of concurrent calls to the provider. First tries, repeated tries and refunds
-    /// each have this limit.
+    /// each have this limit. Principals share it: one alone gets half.
     #[arg(long, env = "PSP_IN_FLIGHT_MAX", default_value_t = 256)]
     pub psp_in_flight_max: usize,
     /// How long a charger owns an attempt. After that another charger takes over, so the lease must
@@ -80,6 +80,10 @@ pub struct Config {
     /// with the same key.
     #[arg(long, env = "DIRECT_WAIT_MS", default_value_t = 10_000)]
     pub direct_wait_ms: u64,
+    /// Maximum number of direct charge requests that wait for their outcome. Principals share these
+    /// places; a request without one does not wait.
+    #[arg(long, env = "DIRECT_WAITERS_MAX", default_value_t = 1_024)]
+    pub direct_waiters_max: usize,
     #[command(flatten)]
     pub idempotency: idempotency::Settings,
     #[command(flatten)]

@@ -4,28 +4,33 @@
 
 pub mod rejections;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
 use events::{Event, EventType, FulfilmentRejected, OrderPaymentRequested, OrderPlaced};
 use inbox::{Delivery, Handler};
 use sqlx::PgConnection;
-use tokio::sync::Notify;
 
+use crate::charger::{ChargerQueues, Queue};
 use crate::store::attempts::{self, NewAttempt};
 use rejections::Rejection;
 
 pub struct PayOrders {
-    /// Each of these wakes one charger.
-    pub due: Arc<Notify>,
-    pub unknown_due: Arc<Notify>,
-    pub refund_due: Arc<Notify>,
+    /// Wakes the chargers.
+    pub queues: Arc<ChargerQueues>,
     /// Wakes the relay.
     pub wake: outbox::Wake,
-    /// Whether the batch contains a rejection. Only a rejection makes work for the relay and the other
-    /// two chargers.
-    pub rejected: AtomicBool,
+    /// Whose rows the batch has changed.
+    pub changed: Mutex<Changed>,
+}
+
+/// The principals of a batch.
+#[derive(Debug, Default)]
+pub struct Changed {
+    opened: BTreeSet<String>,
+    /// Only a rejection makes work for the relay and the chargers of unknown outcomes and refunds.
+    rejected: Option<Vec<String>>,
 }
 
 impl Handler for PayOrders {
@@ -49,26 +54,41 @@ impl Handler for PayOrders {
                 other => anyhow::bail!("unexpected event type {other}"),
             }
         }
+        let mut changed = Changed::default();
         // First the attempts: a rejection in the same batch may be about one of them.
         if !attempts.is_empty() {
             attempts::open(tx, &attempts)
                 .await
                 .context("storing attempts")?;
+            changed.opened = attempts.into_iter().map(|new| new.principal).collect();
         }
         if !rejections.is_empty() {
-            rejections::apply(tx, &rejections).await?;
-            self.rejected.store(true, Ordering::Release);
+            changed.rejected = Some(rejections::apply(tx, &rejections).await?);
         }
+        *self.changed() = changed;
         Ok(())
     }
 
     fn committed(&self) {
-        self.due.notify_one();
-        if self.rejected.swap(false, Ordering::AcqRel) {
-            self.unknown_due.notify_one();
-            self.refund_due.notify_one();
-            self.wake.wake();
+        let Changed { opened, rejected } = std::mem::take(&mut *self.changed());
+        for principal in &opened {
+            self.queues.of(Queue::Fresh).wake(principal);
         }
+        let Some(rejected) = rejected else {
+            return;
+        };
+        for principal in &rejected {
+            for queue in Queue::ALL {
+                self.queues.of(queue).wake(principal);
+            }
+        }
+        self.wake.wake();
+    }
+}
+
+impl PayOrders {
+    fn changed(&self) -> MutexGuard<'_, Changed> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -77,6 +97,7 @@ fn first_attempt(delivery: &Delivery) -> anyhow::Result<NewAttempt> {
     Ok(NewAttempt {
         order_id: placed.order_id,
         attempt: placed.attempt,
+        principal: placed.principal_id,
         amount: placed.amount,
         currency: placed.currency.code(),
         payment_method: placed.payment_method,
@@ -92,6 +113,7 @@ fn next_attempt(delivery: &Delivery) -> anyhow::Result<NewAttempt> {
     Ok(NewAttempt {
         order_id: requested.order_id,
         attempt: requested.attempt,
+        principal: requested.principal_id,
         amount: requested.amount,
         currency: requested.currency.code(),
         payment_method: requested.payment_method,

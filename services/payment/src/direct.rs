@@ -10,15 +10,15 @@ use std::time::Duration;
 use api_keys::Principal;
 use idempotency::store::{self as keys, Claim};
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse};
-use service_kit::crash;
 use service_kit::database::{self, Inconsistent, STORE_TIMEOUT};
+use service_kit::{FairShare, crash};
 use sqlx::{Connection as _, PgConnection, PgPool};
 use telemetry::Context;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::charger::{ChargerQueues, Queue};
 use crate::domain::DirectCharge;
 use crate::domain::direct::DIRECT_ROUTE;
 use crate::responses;
@@ -33,8 +33,10 @@ pub const POLL_DEFAULT: Duration = Duration::from_millis(500);
 pub struct DirectCharges {
     pub pool: PgPool,
     /// Wakes the charger.
-    pub due: Arc<Notify>,
+    pub queues: Arc<ChargerQueues>,
     pub waiting: Waiting,
+    /// Places for requests that wait, shared between principals.
+    pub waiters: FairShare,
     pub key_window_seconds: u64,
     /// How long a request waits for its outcome.
     pub wait: Duration,
@@ -107,7 +109,8 @@ impl DirectCharges {
             Ok(OpenResult::New(_)) => {
                 tx.commit().await?;
                 crash::point("direct.committed");
-                self.due.notify_one();
+                let fresh = self.queues.of(Queue::Fresh);
+                fresh.wake(&request.principal.id);
             }
             Ok(OpenResult::ReferenceTaken(_) | OpenResult::Freed) => tx.commit().await?,
             // Roll back before the response. The pool would do it later, and the client's next request
@@ -146,14 +149,21 @@ impl DirectCharges {
         })
     }
 
-    /// Waits for the outcome and holds neither a connection nor a transaction. Only the last read
-    /// may return an error: before that, the store may become reachable again.
+    /// Waits for the outcome, if the principal has not used up its share of places. Holds
+    /// neither a connection nor a transaction. Only the last read may return an error: before that,
+    /// the store may become reachable again.
     pub async fn wait_for_outcome(
         &self,
         request: &ChargeRequest,
         wait: Wait,
     ) -> Result<WaitResult, database::Error> {
-        let deadline = Instant::now() + self.wait;
+        let place = self.waiters.try_take(&request.principal.id);
+        let wait_max = if place.is_some() {
+            self.wait
+        } else {
+            Duration::ZERO
+        };
+        let deadline = Instant::now() + wait_max;
         loop {
             let next_read = deadline.min(Instant::now() + self.poll);
             tokio::select! {

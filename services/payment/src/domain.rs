@@ -12,7 +12,7 @@ pub mod rejection;
 
 pub use attempt_status::AttemptStatus;
 pub use direct::DirectCharge;
-pub use lease::{Leased, Postponement};
+pub use lease::Leased;
 pub use provider_answer::ProviderAnswer;
 pub use provider_call::ProviderCall;
 pub use refund_status::RefundStatus;

@@ -70,6 +70,7 @@ impl FollowUps {
                         key: refund_key(order_id, attempt),
                         order_id,
                         attempt,
+                        principal: settled.principal.clone(),
                         amount: settled.amount,
                         currency: settled.currency.clone(),
                         reason: reason.clone(),
@@ -130,7 +131,7 @@ impl FollowUps {
             order_id: settled.order_id,
             attempt: settled.attempt,
             charge_id: settled.charge_id,
-            refund_id: settled.refund_id,
+            refund_id: settled.refund_id.context("a settled refund has no id")?,
             amount: settled.amount,
             currency: settled.currency.parse()?,
             reason: settled.reason,
@@ -164,6 +165,11 @@ impl FollowUps {
             .await
             .context("writing events")?;
         Ok(opened)
+    }
+
+    /// The principals of the new refunds.
+    pub fn refund_principals(&self) -> impl Iterator<Item = &str> {
+        self.refunds.iter().map(|refund| &*refund.principal)
     }
 
     /// The ids of the settled direct charges.

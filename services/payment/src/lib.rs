@@ -8,6 +8,7 @@ pub mod domain;
 pub mod follow_ups;
 pub mod gauge;
 pub mod psp;
+pub mod queue_keeper;
 pub mod reconciler;
 pub mod recorder;
 pub mod responses;

@@ -21,6 +21,7 @@ const IDLE_CONNECTIONS_MAX: usize = 256;
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
+    timeout: Duration,
     charges_url: Url,
     cancellations_url: Url,
     refunds_url: Url,
@@ -40,6 +41,7 @@ impl Client {
         let url = |path| base.join(path).context("PSP_URL cannot be a base");
         Ok(Self {
             http,
+            timeout,
             charges_url: url("/v1/charges")?,
             cancellations_url: url("/v1/cancellations")?,
             refunds_url: url("/v1/refunds")?,
@@ -111,7 +113,8 @@ impl Call<'_> {
         let (key, reference) = (self.leased.key(), self.leased.order_id.to_string());
         let by_key = self.get(&self.client.charges_url, "key", &key);
         let by_reference = self.get(&self.client.charges_url, "reference", &reference);
-        let (by_key, by_reference) = (send(by_key).await?, send(by_reference).await?);
+        // Both at once: a look-up takes no longer than any other call, and fits into the lease.
+        let (by_key, by_reference) = tokio::try_join!(send(by_key), send(by_reference))?;
         Ok(provider_answer::read_charge_lookup(
             &key,
             &by_key,
@@ -134,6 +137,8 @@ impl Call<'_> {
 
     fn with_context(&self, request: RequestBuilder) -> RequestBuilder {
         let request = request.header(CORRELATION_ID, &self.leased.correlation_id);
+        // The call ends with the lease, however late it started.
+        let request = request.timeout(self.leased.ends.remaining().min(self.client.timeout));
         match self.traceparent {
             Some(traceparent) => request.header(TRACEPARENT, traceparent),
             None => request,

@@ -16,10 +16,10 @@ use service_kit::database::{self, STORE_TIMEOUT};
 use service_kit::{Progress, crash};
 use sqlx::{Connection as _, PgConnection, PgPool};
 use thiserror::Error;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::charger::ChargerQueues;
 use crate::psp;
 use crate::store::reconciliations::{self, Report};
 use crate::waiting::Waiting;
@@ -48,7 +48,8 @@ pub struct Reconciler {
     /// How far back a scheduled reconciliation looks.
     pub lookback: Duration,
     pub wake: outbox::Wake,
-    pub refund_due: Arc<Notify>,
+    /// Wakes the charger of refunds.
+    pub queues: Arc<ChargerQueues>,
     pub waiting: Waiting,
 }
 

@@ -9,9 +9,9 @@ use anyhow::Context as _;
 use leases::{Done, Record, WhenUnreachable};
 use service_kit::{Backoff, crash, database};
 use sqlx::{Connection as _, PgPool};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
-use crate::charger::Answered;
+use crate::charger::{Answered, ChargerQueues, Queue};
 use crate::domain::ProviderAnswer;
 use crate::follow_ups::FollowUps;
 use crate::waiting::Waiting;
@@ -26,7 +26,7 @@ pub struct Recorder {
     /// Wakes the relay.
     pub wake: outbox::Wake,
     /// Wakes the charger of refunds.
-    pub refund_due: Arc<Notify>,
+    pub queues: Arc<ChargerQueues>,
     /// Wakes the requests that wait for a direct charge.
     pub waiting: Waiting,
 }
@@ -82,16 +82,16 @@ impl Record for Recorder {
             let it = batch.iter().find(|it| it.leased.key() == *key);
             follow_ups.add_refunded(refunded, it.and_then(|it| it.span.traceparent()))?;
         }
-        let opened = follow_ups.write(&mut tx).await?;
+        follow_ups.write(&mut tx).await?;
         tx.commit().await.context("committing")?;
         if refunds > 0 {
             crash::point("refund.recorded");
         }
         crash::point("charge.recorded");
         self.wake.wake();
-        if opened > 0 {
-            self.refund_due.notify_one();
-        }
+        let refunds_due = self.queues.of(Queue::Refunds);
+        let principals = follow_ups.refund_principals();
+        principals.for_each(|principal| refunds_due.wake(principal));
         follow_ups.direct().for_each(|id| self.waiting.settled(id));
         let stale = sorted.definite() - charges - refunds;
         if stale > 0 {

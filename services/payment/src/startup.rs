@@ -1,7 +1,6 @@
 //! Assembles the payment service.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -9,15 +8,16 @@ use api_keys::Authenticator;
 use application::{Application, Builder};
 use leases::{Done, Worker};
 use outbox::Wake;
-use service_kit::{Backoff, migration};
+use service_kit::{Backoff, FairShare, migration};
 use sqlx::{Connection as _, PgPool};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::charger::{self, Answered, Charger, Queue};
+use crate::charger::{self, Answered, Charger, ChargerQueues, Queue};
 use crate::config::{Config, Migration};
-use crate::consumer::PayOrders;
+use crate::consumer::{Changed, PayOrders};
 use crate::direct::{self, DirectCharges};
+use crate::queue_keeper::QueueKeeper;
 use crate::reconciler::{self, Reconciler};
 use crate::recorder::Recorder;
 use crate::routes::Services;
@@ -46,6 +46,8 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         .worker("reconciler", |shutdown| reconciler.run(shutdown))
         // The recorder ends after the chargers, which own the other end of the channel.
         .worker("recorder", |_| recorder.run(answers));
+    let keeper = QueueKeeper::new(pool, shared.queues.clone());
+    builder = builder.worker("queue keeper", |shutdown| keeper.run(shutdown));
     for queue in Queue::ALL {
         let charger = shared.charger(&config, queue, &sender);
         builder = builder.worker("charger", |shutdown| charger.run(shutdown));
@@ -83,24 +85,20 @@ struct Shared {
     psp: psp::Client,
     wake: Wake,
     waiting: Waiting,
-    due: Arc<Notify>,
-    unknown_due: Arc<Notify>,
-    refund_due: Arc<Notify>,
+    queues: Arc<ChargerQueues>,
     closing: CancellationToken,
 }
 
 impl Shared {
     fn new(config: &Config, pool: PgPool) -> anyhow::Result<Self> {
         let psp_timeout = Duration::from_millis(config.psp_timeout_ms);
-        let [due, unknown_due, refund_due] = [(); 3].map(|()| Arc::new(Notify::new()));
+        let poll = Duration::from_millis(config.charger_poll_ms);
         Ok(Self {
             pool,
             psp: psp::Client::new(&config.psp_url, psp_timeout)?,
             wake: Wake::default(),
             waiting: Waiting::default(),
-            due,
-            unknown_due,
-            refund_due,
+            queues: Arc::new(ChargerQueues::new(poll)),
             closing: CancellationToken::new(),
         })
     }
@@ -111,13 +109,9 @@ impl Shared {
         queue: Queue,
         answers: &mpsc::Sender<Done<Answered>>,
     ) -> Worker<Charger> {
-        let due = match queue {
-            Queue::Fresh => &self.due,
-            Queue::Unknown => &self.unknown_due,
-            Queue::Refunds => &self.refund_due,
-        };
         let charger = Charger {
             queue,
+            queues: self.queues.clone(),
             pool: self.pool.clone(),
             psp: self.psp.clone(),
             resend_max: config.resend_max(),
@@ -128,7 +122,8 @@ impl Shared {
             in_flight_max: config.psp_in_flight_max,
             batch_max: charger::LEASE_BATCH_MAX,
         };
-        Worker::new(charger, settings, due.clone(), answers.clone())
+        let queues = self.queues.of(queue).clone();
+        Worker::shared(charger, settings, queues, answers.clone())
     }
 
     fn recorder(&self, config: &Config) -> Recorder {
@@ -139,7 +134,7 @@ impl Shared {
                 max: Duration::from_millis(config.retry_max_ms),
             },
             wake: self.wake.clone(),
-            refund_due: self.refund_due.clone(),
+            queues: self.queues.clone(),
             waiting: self.waiting.clone(),
         }
     }
@@ -153,18 +148,16 @@ impl Shared {
             orphan_grace: Duration::from_secs(config.reconcile_orphan_grace_seconds),
             lookback: Duration::from_secs(config.reconcile_lookback_seconds),
             wake: self.wake.clone(),
-            refund_due: self.refund_due.clone(),
+            queues: self.queues.clone(),
             waiting: self.waiting.clone(),
         }
     }
 
     fn pay_orders(&self) -> PayOrders {
         PayOrders {
-            due: self.due.clone(),
-            unknown_due: self.unknown_due.clone(),
-            refund_due: self.refund_due.clone(),
+            queues: self.queues.clone(),
             wake: self.wake.clone(),
-            rejected: AtomicBool::new(false),
+            changed: Mutex::new(Changed::default()),
         }
     }
 
@@ -175,8 +168,9 @@ impl Shared {
             authenticator: Authenticator::new(self.pool.clone()),
             direct_charges: DirectCharges {
                 pool: self.pool.clone(),
-                due: self.due.clone(),
+                queues: self.queues.clone(),
                 waiting: self.waiting.clone(),
+                waiters: FairShare::new(config.direct_waiters_max),
                 key_window_seconds: config.idempotency.key_window_seconds,
                 wait: Duration::from_millis(config.direct_wait_ms),
                 poll: direct::POLL_DEFAULT,

@@ -5,6 +5,7 @@ pub mod direct;
 pub mod open_work;
 pub mod operator;
 pub mod payments;
+pub mod queues;
 pub mod reconciliations;
 pub mod refunds;
 mod status;

@@ -18,7 +18,7 @@ use crate::{routes, smtp};
 
 /// Mails that are leased for each connection. A connection is idle while its mail is recorded and the
 /// next ones are leased, unless further mails already wait for it.
-const MAILS_PER_CONNECTION_MAX: usize = 8;
+const MAILS_PER_CONNECTION_MAX: usize = 4;
 
 pub async fn build(config: Config) -> anyhow::Result<Application> {
     config.check()?;

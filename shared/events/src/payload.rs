@@ -62,6 +62,9 @@ pub struct OrderPlaced {
     pub currency: Currency,
     pub payment_method: String,
     pub lines: Vec<Line>,
+    /// The principal that the order belongs to. Added in v 2; empty in older messages.
+    #[serde(default)]
+    pub principal_id: String,
 }
 
 /// The customer pays again after a decline. Carries everything that the next attempt needs.
@@ -76,6 +79,9 @@ pub struct OrderPaymentRequested {
     pub currency: Currency,
     pub payment_method: String,
     pub lines: Vec<Line>,
+    /// The principal that the order belongs to. Added in v 2; empty in older messages.
+    #[serde(default)]
+    pub principal_id: String,
 }
 
 /// The client asks that the order not ship. Only fulfilment acts on this request: it decides whether
@@ -157,6 +163,16 @@ pub struct FulfilmentRejected {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn placed_without_a_principal_is_readable() {
+        let v1 = r#"{"v":1,"order_id":"00000000-0000-0000-0000-000000000007","attempt":1,
+            "customer_id":"c","amount":5000,"currency":"USD","payment_method":"pm","lines":[]}"#;
+        let placed: OrderPlaced = serde_json::from_str(v1).unwrap();
+        assert_eq!(placed.principal_id, "");
+        let requested: OrderPaymentRequested = serde_json::from_str(v1).unwrap();
+        assert_eq!(requested.principal_id, "");
+    }
 
     #[test]
     fn captured_without_a_customer_is_readable() {

@@ -1,7 +1,11 @@
 #![doc = include_str!("../README.md")]
 
+mod clock;
+mod queues;
 mod recorder;
 mod worker;
 
+pub use clock::{Clock, LeaseEnd};
+pub use queues::{Queues, Range};
 pub use recorder::{Record, Recorder, WhenUnreachable};
-pub use worker::{Done, LeaseRequest, Settings, Work, Worker};
+pub use worker::{Done, LeaseRequest, Settings, Share, Work, Worker};

@@ -12,6 +12,10 @@ use crate::Done;
 const BATCH_MAX: usize = 200;
 /// Shortest time between two commits. Under load more results share one commit.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
+/// How often a commit is repeated at once after Postgres rolled it back: a deadlock, or a conflict of
+/// serializable transactions. One of the transactions of a deadlock succeeds, so few repeats are
+/// enough.
+const ROLLBACK_RETRIES_MAX: u32 = 5;
 /// Pause before the recorder retries results that the store could not take.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
@@ -102,6 +106,7 @@ impl<R: Record> Recorder<R> {
         };
         // Twice the limit of a try, so that only a try that ignores its limit is a stall.
         let progress = Progress::current(2 * self.timeout);
+        let mut retries_left = ROLLBACK_RETRIES_MAX;
         loop {
             let trying = progress.step();
             let recorded = database::with_timeout(self.timeout, self.record.record(batch)).await;
@@ -109,6 +114,16 @@ impl<R: Record> Recorder<R> {
             let Err(error) = recorded else {
                 return Ok(());
             };
+            if retries_left > 0 && error.chain().any(database::is_rollback_cause) {
+                retries_left -= 1;
+                let error = format!("{error:#}");
+                tracing::warn!(
+                    error,
+                    results = batch.len(),
+                    "commit rolled back, repeating"
+                );
+                continue;
+            }
             let is_over = keep_until.is_none_or(|end| Instant::now() >= end);
             if is_over || !database::is_transient_chain(&error) {
                 return Err(error);

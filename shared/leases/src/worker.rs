@@ -1,14 +1,19 @@
 //! Leases due rows and makes the outside call for each of them.
 
+mod slots;
+
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use service_kit::{Progress, database, min_interval};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use service_kit::{FairShare, Place, Progress, database, min_interval};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+use crate::{Clock, LeaseEnd, Queues};
+use slots::{Outcome, Slots};
 
 /// Shortest time between two leases. Under load each lease then takes more rows.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
@@ -26,6 +31,11 @@ pub trait Work: Send + Sync + 'static {
     type Row: Send + 'static;
     /// The result of one call, with everything that the recorder needs.
     type Output: Send + 'static;
+
+    /// The principal that a row belongs to, for [`Worker::shared`].
+    fn principal<'a>(&self, _row: &'a Self::Row) -> &'a str {
+        ""
+    }
 
     /// Leases due rows, in one commit. A row must not be leased again before its lease ends.
     fn lease(
@@ -45,11 +55,23 @@ pub trait Work: Send + Sync + 'static {
 }
 
 /// How much to lease, and for how long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LeaseRequest {
     /// One token for the batch. It distinguishes this lease from every other lease of the same row.
     pub token: Uuid,
     pub lease: Duration,
+    /// The end of the lease on the clock of this process. A call must not start after it.
+    pub ends: LeaseEnd,
+    /// Maximum number of rows to lease.
+    pub limit: i64,
+    /// How many rows of each principal to lease; empty if the rows have no principals.
+    pub shares: Vec<Share>,
+}
+
+/// The part of a lease that one principal gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub principal: Arc<str>,
     /// Maximum number of rows to lease.
     pub limit: i64,
 }
@@ -71,7 +93,7 @@ pub struct Settings {
 pub struct Done<T> {
     result: T,
     lease_ends: Instant,
-    _slot: OwnedSemaphorePermit,
+    _slot: Place,
 }
 
 /// Leases rows and makes their calls until shutdown.
@@ -80,11 +102,14 @@ pub struct Worker<W: Work> {
     settings: Settings,
     due: Arc<Notify>,
     results: mpsc::Sender<Done<W::Output>>,
-    slots: Arc<Semaphore>,
+    share: FairShare,
+    /// The queues of the principals that share the slots.
+    queues: Option<Arc<Queues>>,
+    clock: Clock,
 }
 
 impl<W: Work> Worker<W> {
-    /// `due` wakes the worker when rows become due.
+    /// A worker for rows that have no principals. `due` wakes it when rows become due.
     pub fn new(
         work: W,
         settings: Settings,
@@ -96,8 +121,30 @@ impl<W: Work> Worker<W> {
             settings,
             due,
             results,
-            slots: Arc::new(Semaphore::new(settings.in_flight_max)),
+            share: FairShare::new(settings.in_flight_max),
+            queues: None,
+            clock: Clock::default(),
         }
+    }
+
+    /// A worker whose slots are shared between the principals of these queues: each gets a slot only
+    /// while it holds fewer than are free.
+    pub fn shared(
+        work: W,
+        settings: Settings,
+        queues: Arc<Queues>,
+        results: mpsc::Sender<Done<W::Output>>,
+    ) -> Self {
+        Self {
+            queues: Some(queues.clone()),
+            ..Self::new(work, settings, queues.due().clone(), results)
+        }
+    }
+
+    /// Replaces the clock, for tests.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Runs until shutdown. Calls in flight continue after it. Each call holds a sender, so the
@@ -108,14 +155,14 @@ impl<W: Work> Worker<W> {
         while !shutdown.is_cancelled() {
             batches.tick().await;
             let running = progress.step();
-            let pause = tokio::select! {
-                step = self.step() => match step {
-                    Ok(0) => self.settings.poll,
+            let (pause, is_short) = tokio::select! {
+                step = self.try_step() => match step {
+                    Ok(Outcome { leased: 0, is_short }) => (self.settings.poll, is_short),
                     Ok(_) => continue,
                     Err(error) => {
                         let error = format!("{error:#}");
                         tracing::warn!(error, "lease failed, retrying");
-                        FAILURE_PAUSE
+                        (FAILURE_PAUSE, false)
                     }
                 },
                 () = shutdown.cancelled() => break,
@@ -123,6 +170,7 @@ impl<W: Work> Worker<W> {
             drop(running);
             tokio::select! {
                 () = self.due.notified() => {}
+                () = self.share.freed(), if is_short => {}
                 () = tokio::time::sleep(pause) => {}
                 () = shutdown.cancelled() => {}
             }
@@ -130,58 +178,104 @@ impl<W: Work> Worker<W> {
         Ok(())
     }
 
-    /// One step: waits for a free slot, leases as many rows as there are free slots, and starts
-    /// their calls. Returns the number of leased rows.
+    /// One step: leases as many rows as there are free slots, and starts their calls. Returns the
+    /// number of leased rows.
     pub async fn step(&self) -> anyhow::Result<usize> {
-        let slots = self.take_slots().await?;
+        Ok(self.try_step().await?.leased)
+    }
+
+    async fn try_step(&self) -> anyhow::Result<Outcome> {
+        let mut slots = self.take_slots();
+        if slots.is_empty() {
+            return Ok(slots.outcome(0));
+        }
         let lease = self.settings.lease;
-        // Measured from before the statement, so that the lease ends here before it ends in the store.
+        // Both are measured from before the statement, so that the lease ends here before it ends in
+        // the store.
+        let ends = self.clock.after(lease);
         let lease_ends = Instant::now() + lease;
         let request = LeaseRequest {
             token: Uuid::new_v4(),
             lease,
-            limit: slots.len() as i64,
+            ends: ends.clone(),
+            limit: slots.count() as i64,
+            shares: slots.shares(),
         };
         let rows = database::with_timeout(LEASE_TIMEOUT, self.work.lease(request)).await?;
         let count = rows.len();
         if count > 0 {
             self.work.leased();
         }
-        for (row, slot) in rows.into_iter().zip(slots) {
-            tokio::spawn(call(
-                self.work.clone(),
-                row,
-                lease_ends,
+        for row in rows {
+            let principal = self.work.principal(&row);
+            let Some(slot) = slots.take(principal) else {
+                tracing::error!(principal, "more rows were leased than requested");
+                continue;
+            };
+            let lease = Lease {
+                ends: ends.clone(),
+                ends_at: lease_ends,
                 slot,
-                self.results.clone(),
-            ));
+            };
+            tokio::spawn(call(self.work.clone(), row, lease, self.results.clone()));
         }
-        Ok(count)
+        if let Some(queues) = &self.queues {
+            slots.used_up().for_each(|it| queues.again(it));
+        }
+        Ok(slots.outcome(count))
     }
 
-    async fn take_slots(&self) -> anyhow::Result<Vec<OwnedSemaphorePermit>> {
-        let mut slots = vec![self.slots.clone().acquire_owned().await?];
-        while slots.len() < self.settings.batch_max
-            && let Ok(slot) = self.slots.clone().try_acquire_owned()
-        {
-            slots.push(slot);
+    /// Takes slots for the queues to look into, one for each in turn. So a queue with many due rows
+    /// leaves slots to the others.
+    fn take_slots(&self) -> Slots {
+        let batch_max = self.settings.batch_max;
+        let Some(queues) = &self.queues else {
+            let places = std::iter::from_fn(|| self.share.try_take_any());
+            return Slots::unshared(places.take(batch_max).collect());
+        };
+        let mut slots = Slots::for_principals(queues.take_due());
+        let mut count = 0;
+        let mut is_taking = true;
+        while is_taking {
+            is_taking = false;
+            for (principal, places) in &mut slots.by_principal {
+                if count < batch_max
+                    && let Some(place) = self.share.try_take(principal)
+                {
+                    places.push(place);
+                    count += 1;
+                    is_taking = true;
+                }
+            }
         }
-        Ok(slots)
+        let without = slots.by_principal.iter().filter(|(_, it)| it.is_empty());
+        without.for_each(|(principal, _)| queues.again(principal));
+        slots.by_principal.retain(|(_, places)| {
+            slots.is_short |= places.is_empty();
+            !places.is_empty()
+        });
+        slots
     }
+}
+
+struct Lease {
+    ends: LeaseEnd,
+    ends_at: Instant,
+    slot: Place,
 }
 
 async fn call<W: Work>(
     work: Arc<W>,
     row: W::Row,
-    lease_ends: Instant,
-    slot: OwnedSemaphorePermit,
+    lease: Lease,
     results: mpsc::Sender<Done<W::Output>>,
 ) {
-    // The process may have been paused since the lease: another worker may own the row.
-    let result = if Instant::now() < lease_ends {
-        Some(work.call(row).await)
-    } else {
+    // The process may have been paused, or the machine suspended, since the lease: another worker may
+    // own the row.
+    let result = if lease.ends.is_over() {
         work.expired(row)
+    } else {
+        Some(work.call(row).await)
     };
     if let Some(result) = result {
         // This fails only after the recorder has ended. Then the process ends too, and the lease
@@ -189,8 +283,8 @@ async fn call<W: Work>(
         let _ = results
             .send(Done {
                 result,
-                lease_ends,
-                _slot: slot,
+                lease_ends: lease.ends_at,
+                _slot: lease.slot,
             })
             .await;
     }

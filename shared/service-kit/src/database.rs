@@ -58,6 +58,9 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
         ("enable_bitmapscan", "off"),
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
+        // Nor may a queue be read in the order of another index and sorted. A sort of rows that no
+        // index orders still works.
+        ("enable_sort", "off"),
         ("jit", "off"),
         // Locks are held for one short transaction. A longer wait means that the holder is paused.
         ("lock_timeout", "2000"),
@@ -164,6 +167,18 @@ pub fn is_transient_cause(cause: &(dyn std::error::Error + 'static)) -> bool {
         || cause
             .downcast_ref::<sqlx::Error>()
             .is_some_and(is_transient)
+}
+
+/// Whether one cause in a chain of errors shows that Postgres rolled the transaction back because of
+/// another one: a deadlock, or a conflict of serializable transactions. Repeating it at once helps.
+pub fn is_rollback_cause(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let sql = match cause.downcast_ref::<Error>() {
+        Some(Error::Sql(error)) => Some(error),
+        _ => cause.downcast_ref::<sqlx::Error>(),
+    };
+    sql.and_then(sqlx::Error::as_database_error)
+        .and_then(|error| error.code())
+        .is_some_and(|code| code.starts_with("40"))
 }
 
 /// See [`Error::is_outcome_unknown`].

@@ -5,6 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+/// The name under which work without a principal is counted.
+const NO_PRINCIPAL: &str = "";
+
 /// A number of places: slots for calls, or entries of a queue.
 ///
 /// A principal gets another place only while it holds fewer than are free. One principal alone gets
@@ -57,6 +60,21 @@ impl FairShare {
         }
         taken.all += 1;
         taken.by_principal.insert(principal.clone(), held + 1);
+        Some(Place {
+            shared: self.0.clone(),
+            principal,
+        })
+    }
+
+    /// Takes a place for work that belongs to no principal, as long as one is free.
+    pub fn try_take_any(&self) -> Option<Place> {
+        let mut taken = self.0.taken();
+        if taken.all == self.0.places {
+            return None;
+        }
+        let principal: Arc<str> = NO_PRINCIPAL.into();
+        taken.all += 1;
+        *taken.by_principal.entry(principal.clone()).or_default() += 1;
         Some(Place {
             shared: self.0.clone(),
             principal,
@@ -123,6 +141,15 @@ mod tests {
         assert_eq!(counts, [8, 4, 2, 1, 1]);
         assert_eq!(share.free(), 0);
         assert!(share.try_take("f").is_none());
+    }
+
+    #[test]
+    fn work_without_a_principal_gets_every_place() {
+        let share = FairShare::new(3);
+        let places: Vec<Place> = std::iter::from_fn(|| share.try_take_any()).collect();
+        assert_eq!((places.len(), share.free()), (3, 0));
+        drop(places);
+        assert_eq!((share.free(), share.held(NO_PRINCIPAL)), (3, 0));
     }
 
     #[test]

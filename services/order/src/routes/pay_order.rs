@@ -205,10 +205,7 @@ async fn decide(tx: &mut PgConnection, payment: &CheckedRequest) -> Result<Store
         .ok_or(Error::NotFound)?;
     let status: Status = order.status.parse().map_err(Error::Status)?;
     let (outcome, response) = match pay_again(status, order.cancel_requested) {
-        Ok(()) => (
-            "placed",
-            open(tx, &order, payment.payment_method.as_str()).await?,
-        ),
+        Ok(()) => ("placed", open(tx, &order, payment).await?),
         // Not final: nothing is stored, and the key stays free.
         Err(reason @ NotPayable::Open) => return Err(Error::NotPayable { order_id, reason }),
         Err(reason) => {
@@ -225,14 +222,15 @@ async fn decide(tx: &mut PgConnection, payment: &CheckedRequest) -> Result<Store
 async fn open(
     tx: &mut PgConnection,
     order: &Order,
-    payment_method: &str,
+    payment: &CheckedRequest,
 ) -> Result<StoredResponse, Error> {
+    let payment_method = payment.payment_method.as_str();
     let items = orders::items(tx, order.id).await?;
     if !attempts::open_next(tx, order.id, order.version, payment_method).await? {
         return Err(Inconsistent::new("a locked order changed").into());
     }
     let event = OrderPaymentRequested {
-        v: request::PAYLOAD_VERSION,
+        v: request::ATTEMPT_VERSION,
         order_id: order.id,
         attempt: order.attempt + 1,
         customer_id: order.customer_id.clone(),
@@ -240,6 +238,7 @@ async fn open(
         currency: Currency::parse(&order.currency).map_err(unreadable)?,
         payment_method: payment_method.to_owned(),
         lines: items.into_iter().map(line).collect::<Result<_, _>>()?,
+        principal_id: payment.principal.id.clone(),
     };
     outbox::enqueue(tx, &[request::seal(&event)?]).await?;
     Ok(responses::for_new_attempt(order, payment_method))

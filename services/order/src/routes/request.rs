@@ -27,6 +27,8 @@ pub(super) struct OrderBody {
 const SOURCE: &str = "order";
 /// The version of the event payloads.
 pub(super) const PAYLOAD_VERSION: u16 = 1;
+/// The version of the payloads that open an attempt.
+pub(super) const ATTEMPT_VERSION: u16 = 2;
 const FIRST_ATTEMPT: i32 = 1;
 
 pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<OrderBody, Error> {
@@ -47,7 +49,7 @@ pub(super) fn prepare(
     body: OrderBody,
 ) -> Result<NewOrder, Error> {
     let event = OrderPlaced {
-        v: PAYLOAD_VERSION,
+        v: ATTEMPT_VERSION,
         order_id: id,
         attempt: FIRST_ATTEMPT,
         customer_id: body.draft.customer_id.clone(),
@@ -55,6 +57,7 @@ pub(super) fn prepare(
         currency: body.draft.total.currency(),
         payment_method: body.draft.payment_method.to_string(),
         lines: body.draft.lines(),
+        principal_id: principal.id.clone(),
     };
     Ok(NewOrder {
         id,

@@ -23,7 +23,8 @@ async fn store_at_once(
     orders: Vec<Arc<NewOrder>>,
 ) -> Vec<Result<Placement, NotStored>> {
     let settings = Settings {
-        queue_max: orders.len(),
+        // One principal gets half of the places.
+        queue_max: 2 * orders.len(),
         batch_max: orders.len(),
         writers: 1,
         window_seconds: 60,
@@ -38,10 +39,14 @@ async fn store_at_once(
 }
 
 fn request(id: Uuid, key: Option<&str>, body: &Value) -> Arc<NewOrder> {
+    request_of("acme", id, key, body)
+}
+
+fn request_of(principal: &str, id: Uuid, key: Option<&str>, body: &Value) -> Arc<NewOrder> {
     let content_hash = ContentHash::of(body);
     let draft = Draft::check(serde_json::from_value(body.clone()).unwrap()).unwrap();
     let event = OrderPlaced {
-        v: 1,
+        v: 2,
         order_id: id,
         attempt: 1,
         customer_id: draft.customer_id.clone(),
@@ -49,11 +54,12 @@ fn request(id: Uuid, key: Option<&str>, body: &Value) -> Arc<NewOrder> {
         currency: draft.total.currency(),
         payment_method: draft.payment_method.to_string(),
         lines: draft.lines(),
+        principal_id: principal.to_owned(),
     };
     Arc::new(NewOrder {
         id,
         principal: Arc::new(Principal {
-            id: "acme".to_owned(),
+            id: principal.to_owned(),
             fingerprint_salt: vec![],
         }),
         claim: key.map(|key| KeyClaim {
@@ -186,4 +192,33 @@ async fn full_queue_fails_at_once() {
         placement = second => assert_eq!(placement, Err(NotStored::Unavailable)),
     }
     assert_eq!(count(&pool, "orders").await, 0);
+}
+
+#[tokio::test]
+async fn principal_that_fills_its_share_leaves_places_to_others() {
+    let pool = pool(&migrated().await);
+    let settings = Settings {
+        queue_max: 8,
+        batch_max: 8,
+        writers: 1,
+        window_seconds: 60,
+    };
+    let (intake, mut writers) = Intake::new(&settings, &pool, &outbox::Wake::default());
+    let submit = |principal| intake.submit(request_of(principal, Uuid::new_v4(), None, &order()));
+    let acme = join_all((0..6).map(|_| submit("acme")));
+    let globex = join_all((0..2).map(|_| submit("globex")));
+    let writer = writers.remove(0);
+    // The queue is full before the writer starts: `join` polls in this order.
+    let (acme, globex) = tokio::select! {
+        biased;
+        placements = async { tokio::join!(biased; acme, globex) } => placements,
+        _ = writer.run() => panic!("the writer ended while the queue was open"),
+    };
+    let placed = |placements: &[Result<Placement, NotStored>]| {
+        let placed = placements
+            .iter()
+            .filter(|it| matches!(it, Ok(Placement::Placed)));
+        placed.count()
+    };
+    assert_eq!((placed(&acme), placed(&globex)), (4, 2));
 }

@@ -23,14 +23,19 @@ pub struct Rejection {
 
 /// Applies the rejections in the transaction of `tx`. A repeated rejection finds its attempt rejected
 /// and changes nothing, even if the table of processed messages no longer has the first message.
-pub async fn apply(tx: &mut PgConnection, rejections: &[Rejection]) -> anyhow::Result<()> {
+///
+/// Returns whose chargers have work now.
+pub async fn apply(tx: &mut PgConnection, rejections: &[Rejection]) -> anyhow::Result<Vec<String>> {
+    // The order in which all writers lock attempts.
+    let mut rejections: Vec<&Rejection> = rejections.iter().collect();
+    rejections.sort_unstable_by_key(|it| (it.order_id, it.attempt));
     let order_ids: Vec<Uuid> = rejections.iter().map(|it| it.order_id).collect();
     let numbers: Vec<i32> = rejections.iter().map(|it| it.attempt).collect();
     let reasons: Vec<&str> = rejections.iter().map(|it| &*it.reason).collect();
     let correlations: Vec<&str> = rejections.iter().map(|it| &*it.correlation_id).collect();
     let mut by_attempt: HashMap<(Uuid, i32), &Rejection> = rejections
         .iter()
-        .map(|rejection| ((rejection.order_id, rejection.attempt), rejection))
+        .map(|rejection| ((rejection.order_id, rejection.attempt), *rejection))
         .collect();
     let mut follow_ups = FollowUps::default();
     let voided = attempts::void_missing(tx, &order_ids, &numbers, &reasons, &correlations)
@@ -45,7 +50,9 @@ pub async fn apply(tx: &mut PgConnection, rejections: &[Rejection]) -> anyhow::R
         .await
         .context("locking attempts")?;
     let mut marks = Vec::with_capacity(locked.len());
+    let mut principals = Vec::with_capacity(locked.len());
     for attempt in locked {
+        principals.push(attempt.principal.clone());
         if let Some(rejection) = by_attempt.remove(&(attempt.order_id, attempt.attempt)) {
             marks.extend(rejection.decide(attempt, &mut follow_ups)?);
         }
@@ -54,7 +61,9 @@ pub async fn apply(tx: &mut PgConnection, rejections: &[Rejection]) -> anyhow::R
         .await
         .context("marking rejected attempts")?;
     follow_ups.write(tx).await?;
-    Ok(())
+    principals.sort_unstable();
+    principals.dedup();
+    Ok(principals)
 }
 
 impl Rejection {
@@ -82,6 +91,7 @@ impl Rejection {
                 key: refund_key(self.order_id, self.attempt),
                 order_id: self.order_id,
                 attempt: self.attempt,
+                principal: attempt.principal,
                 amount: attempt.amount,
                 currency: attempt.currency,
                 reason: self.reason.clone(),

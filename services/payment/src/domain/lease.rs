@@ -1,7 +1,6 @@
 //! An attempt or a refund that this process may work on until its lease ends.
 
-use std::time::Duration;
-
+use leases::LeaseEnd;
 use uuid::Uuid;
 
 use crate::domain::ProviderCall;
@@ -11,8 +10,11 @@ use crate::domain::provider_key::charge_key;
 pub struct Leased {
     pub order_id: Uuid,
     pub attempt: i32,
+    pub principal: String,
     /// The lease token. A result is recorded only while the row has this token.
     pub token: Uuid,
+    /// The end of the lease. No call may start after it.
+    pub ends: LeaseEnd,
     pub amount: i64,
     pub currency: String,
     /// Calls so far, this one included.
@@ -32,15 +34,4 @@ impl Leased {
             ProviderCall::Refund { key, .. } | ProviderCall::LookUpRefund { key } => key.clone(),
         }
     }
-}
-
-/// A leased row whose outcome is still unknown. After a delay a charger tries it again with the same
-/// key.
-#[derive(Clone, Copy, Debug)]
-pub struct Postponement<'a> {
-    pub leased: &'a Leased,
-    pub delay: Duration,
-    pub error: &'a str,
-    /// The provider's ledger has no entry under the key, so the key counts as never sent.
-    pub absent: bool,
 }

@@ -1,6 +1,6 @@
 //! Compares one page of the books, and applies the result in the same transaction.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Context as _;
 use chrono::Utc;
@@ -10,13 +10,14 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use super::Reconciler;
+use crate::charger::Queue;
 use crate::domain::ProviderAnswer;
 use crate::domain::books::{self, Attempt, Charge, Difference, Finding, OurRefund};
 use crate::domain::provider_key::{orphan_refund_key, parse_charge_key};
 use crate::follow_ups::FollowUps;
 use crate::store::payments::{self, FoundCharge};
 use crate::store::reconciliations::{self, Tally};
-use crate::store::refunds::{self, NewRefund};
+use crate::store::refunds::{self, FoundRefund, NewRefund};
 
 /// Maximum number of differences that a report lists. All of them are counted.
 pub(super) const DIFFERENCES_MAX: usize = 1_000;
@@ -38,6 +39,8 @@ pub(super) struct Range<'a> {
 struct PageResult {
     tally: Tally,
     found: Vec<FoundCharge>,
+    /// Refunds in the books that are still open here, with what to report about each.
+    refunds_found: Vec<(FoundRefund, Difference)>,
     differences: Vec<Difference>,
     follow_ups: FollowUps,
 }
@@ -58,8 +61,7 @@ impl Reconciler {
         let mut result = PageResult::default();
         let ours = OurRows::read(&mut tx, charges).await?;
         for charge in charges {
-            self.compare_charge(&mut tx, &ours, charge, &mut result)
-                .await?;
+            self.compare_charge(&ours, charge, &mut result);
         }
         let captured =
             reconciliations::captured(&mut tx, range.after, range.last, self.grace, ATTEMPTS_MAX)
@@ -69,6 +71,7 @@ impl Reconciler {
         let missing = books::not_in_books(charges, &captured);
         result.differences.extend(missing);
         result.write_settled(&mut tx).await?;
+        result.write_settled_refunds(&mut tx).await?;
         result.tally.refunds_opened = result.follow_ups.write(&mut tx).await? as i64;
         result.tally.charges = charges.len() as i64;
         result.tally.differing = result.differences.len() as i64;
@@ -79,7 +82,9 @@ impl Reconciler {
             .context("writing the report")?;
         tx.commit().await.context("committing a page")?;
         self.wake.wake();
-        self.refund_due.notify_one();
+        let refunds_due = self.queues.of(Queue::Refunds);
+        let principals = result.follow_ups.refund_principals();
+        principals.for_each(|principal| refunds_due.wake(principal));
         result
             .follow_ups
             .direct()
@@ -87,18 +92,12 @@ impl Reconciler {
         Ok(differences_left - result.differences.len())
     }
 
-    async fn compare_charge(
-        &self,
-        tx: &mut PgConnection,
-        ours: &OurRows,
-        charge: &Charge,
-        result: &mut PageResult,
-    ) -> anyhow::Result<()> {
+    fn compare_charge(&self, ours: &OurRows, charge: &Charge, result: &mut PageResult) {
         let age = (Utc::now() - charge.created_at).to_std();
         let age = age.unwrap_or_default();
         if age < self.grace {
             result.tally.recent += 1;
-            return Ok(());
+            return;
         }
         let (attempt, refund) = (ours.attempt(charge), ours.refunds.get(&charge.id));
         match (books::compare(charge, attempt), attempt) {
@@ -130,19 +129,15 @@ impl Reconciler {
         result
             .differences
             .extend(books::refund_differences(charge, refund));
-        if let Some(refund_id) = books::refund_to_settle(charge, refund) {
-            let settled = refunds::settle_found(tx, &charge.id, refund_id)
-                .await
-                .context("settling a refund")?;
-            if let Some(settled) = settled {
-                result.tally.refunds_settled += 1;
-                let detail = format!("refund {refund_id} was not recorded yet");
-                let difference = charge.differs("refund_unknown", detail, "settled");
-                result.differences.push(difference);
-                result.follow_ups.add_refunded(settled, None)?;
-            }
+        if let (Some(refund_id), Some(refund)) = (books::refund_to_settle(charge, refund), refund) {
+            let detail = format!("refund {refund_id} was not recorded yet");
+            let difference = charge.differs("refund_unknown", detail, "settled");
+            let found = FoundRefund {
+                key: refund.key.clone(),
+                refund_id: refund_id.to_owned(),
+            };
+            result.refunds_found.push((found, difference));
         }
-        Ok(())
     }
 }
 
@@ -162,6 +157,7 @@ impl PageResult {
             key: orphan_refund_key(&charge.id),
             order_id: order_id.or(named.map(|(id, _)| id)).unwrap_or(Uuid::nil()),
             attempt: named.map_or(0, |(_, attempt)| attempt),
+            principal: String::new(),
             amount: charge.amount,
             currency: charge.currency.clone(),
             reason: ORPHAN.to_owned(),
@@ -195,6 +191,9 @@ impl PageResult {
         if self.found.is_empty() {
             return Ok(());
         }
+        // Attempts before refunds, and both in the order in which the recorder locks them.
+        let found = &mut self.found;
+        found.sort_unstable_by_key(|it| (it.order_id, it.attempt));
         let settled = payments::capture_found(tx, &self.found)
             .await
             .context("settling attempts")?;
@@ -208,6 +207,28 @@ impl PageResult {
                 let answer = ProviderAnswer::Captured { charge_id };
                 self.follow_ups.add_settled(&settled, &answer, None)?;
             }
+        }
+        Ok(())
+    }
+
+    async fn write_settled_refunds(&mut self, tx: &mut PgConnection) -> anyhow::Result<()> {
+        if self.refunds_found.is_empty() {
+            return Ok(());
+        }
+        let mut reports: BTreeMap<String, (FoundRefund, Difference)> =
+            std::mem::take(&mut self.refunds_found)
+                .into_iter()
+                .map(|(found, report)| (found.key.clone(), (found, report)))
+                .collect();
+        let found: Vec<FoundRefund> = reports.values().map(|(found, _)| found.clone()).collect();
+        let settled = refunds::settle_found(tx, &found)
+            .await
+            .context("settling refunds")?;
+        self.tally.refunds_settled = settled.len() as i64;
+        for settled in settled {
+            let report = reports.remove(&settled.key);
+            self.differences.extend(report.map(|(_, report)| report));
+            self.follow_ups.add_refunded(settled, None)?;
         }
         Ok(())
     }

@@ -9,19 +9,17 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::charger::Answered;
-use crate::domain::{AttemptStatus, Postponement, ProviderAnswer, RefundStatus};
-use crate::store::payments::{self, AttemptSettlement, SettledAttempt};
-use crate::store::refunds::{self, RefundSettlement, SettledRefund};
+use crate::domain::{AttemptStatus, ProviderAnswer, RefundStatus};
+use crate::store::payments::{self, AttemptResult, Retry, SettledAttempt};
+use crate::store::refunds::{self, RefundResult, SettledRefund};
 
 /// The error stored with a row if the provider has no entry under its key.
 const ABSENT: &str = "the provider has no entry under the key";
 
 #[derive(Default)]
 pub(super) struct Sorted<'a> {
-    attempts: Vec<AttemptSettlement>,
-    refunds: Vec<RefundSettlement>,
-    attempts_later: Vec<Postponement<'a>>,
-    refunds_later: Vec<Postponement<'a>>,
+    attempts: Vec<AttemptResult>,
+    refunds: Vec<RefundResult>,
     /// By lease: a batch may contain both a stale and a valid answer about one attempt.
     by_lease: HashMap<(Uuid, Uuid, i32), &'a Answered>,
 }
@@ -36,43 +34,43 @@ impl<'a> Sorted<'a> {
                 sorted.add_refund(answered, *delay);
             }
         }
+        // The order in which the rows are locked. The reconciler has the same.
+        let attempts = &mut sorted.attempts;
+        attempts.sort_unstable_by_key(|it| (it.order_id, it.attempt, it.token));
+        sorted.refunds.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         sorted
     }
 
     fn add_attempt(&mut self, answered: &'a Answered, delay: Duration) {
         // Only an open attempt is leased, and the update checks the lease token. `Pending` stands for
         // both open states: they lead to the same ones, and an unknown attempt that stays unknown is
-        // postponed too.
-        match AttemptStatus::Pending.next(&answered.answer) {
-            Some(status) if status.is_open() => {
-                self.attempts_later.push(postponement(answered, delay));
-            }
-            Some(status) => {
-                self.attempts.push(attempt_settlement(answered, status));
-                let leased = &answered.leased;
-                let lease = (leased.token, leased.order_id, leased.attempt);
-                self.by_lease.insert(lease, answered);
-            }
-            None => log_misfit(answered),
+        // tried again too.
+        let Some(status) = AttemptStatus::Pending.next(&answered.answer) else {
+            return log_misfit(answered);
+        };
+        if !status.is_open() {
+            let leased = &answered.leased;
+            let lease = (leased.token, leased.order_id, leased.attempt);
+            self.by_lease.insert(lease, answered);
         }
+        self.attempts.push(attempt_result(answered, status, delay));
     }
 
     fn add_refund(&mut self, answered: &'a Answered, delay: Duration) {
-        match (
-            RefundStatus::Pending.next(&answered.answer),
-            &answered.answer,
-        ) {
-            (Some(status), ProviderAnswer::Refunded { refund_id }) => {
-                self.refunds.push(RefundSettlement {
-                    key: answered.leased.key(),
-                    token: answered.leased.token,
-                    status,
-                    refund_id: refund_id.clone(),
-                });
-            }
-            (Some(_), _) => self.refunds_later.push(postponement(answered, delay)),
-            (None, _) => log_misfit(answered),
-        }
+        let Some(status) = RefundStatus::Pending.next(&answered.answer) else {
+            return log_misfit(answered);
+        };
+        let refund_id = match &answered.answer {
+            ProviderAnswer::Refunded { refund_id } => Some(refund_id.clone()),
+            _ => None,
+        };
+        self.refunds.push(RefundResult {
+            key: answered.leased.key(),
+            token: answered.leased.token,
+            status,
+            refund_id,
+            retry: status.is_open().then(|| retry(answered, delay)),
+        });
     }
 
     /// Writes all groups. An empty group costs no round trip.
@@ -82,27 +80,21 @@ impl<'a> Sorted<'a> {
     ) -> anyhow::Result<(Vec<SettledAttempt>, Vec<SettledRefund>)> {
         let mut settled = (Vec::new(), Vec::new());
         if !self.attempts.is_empty() {
-            let settle = payments::settle(tx, &self.attempts);
-            settled.0 = settle.await.context("settling attempts")?;
-        }
-        if !self.attempts_later.is_empty() {
-            let postpone = payments::postpone(tx, &self.attempts_later);
-            postpone.await.context("postponing attempts")?;
+            let record = payments::record(tx, &self.attempts);
+            settled.0 = record.await.context("recording attempts")?;
         }
         if !self.refunds.is_empty() {
-            let settle = refunds::settle(tx, &self.refunds);
-            settled.1 = settle.await.context("settling refunds")?;
-        }
-        if !self.refunds_later.is_empty() {
-            let postpone = refunds::postpone(tx, &self.refunds_later);
-            postpone.await.context("postponing refunds")?;
+            let record = refunds::record(tx, &self.refunds);
+            settled.1 = record.await.context("recording refunds")?;
         }
         Ok(settled)
     }
 
     /// The number of definite answers.
     pub(super) fn definite(&self) -> usize {
-        self.attempts.len() + self.refunds.len()
+        let attempts = self.attempts.iter().filter(|it| it.retry.is_none());
+        let refunds = self.refunds.iter().filter(|it| it.retry.is_none());
+        attempts.count() + refunds.count()
     }
 
     pub(super) fn by_lease(&self, settled: &SettledAttempt) -> Option<&'a Answered> {
@@ -111,19 +103,20 @@ impl<'a> Sorted<'a> {
     }
 }
 
-fn attempt_settlement(answered: &Answered, status: AttemptStatus) -> AttemptSettlement {
+fn attempt_result(answered: &Answered, status: AttemptStatus, delay: Duration) -> AttemptResult {
     let (charge_id, decline_code) = match &answered.answer {
         ProviderAnswer::Captured { charge_id } => (Some(charge_id.clone()), None),
         ProviderAnswer::Declined { code } => (None, Some(code.clone())),
         _ => (None, None),
     };
-    AttemptSettlement {
+    AttemptResult {
         order_id: answered.leased.order_id,
         attempt: answered.leased.attempt,
         token: answered.leased.token,
         status,
         charge_id,
         decline_code,
+        retry: status.is_open().then(|| retry(answered, delay)),
     }
 }
 
@@ -134,15 +127,14 @@ fn log_misfit(answered: &Answered) {
     tracing::error!(key, answer, "answer does not fit its call, discarded");
 }
 
-fn postponement(answered: &Answered, delay: Duration) -> Postponement<'_> {
+fn retry(answered: &Answered, delay: Duration) -> Retry {
     let error = match &answered.answer {
         ProviderAnswer::Unknown { reason, .. } => reason,
         _ => ABSENT,
     };
-    Postponement {
-        leased: &answered.leased,
+    Retry {
         delay,
-        error,
+        error: error.to_owned(),
         absent: answered.answer == ProviderAnswer::Absent,
     }
 }

@@ -1,15 +1,20 @@
 //! Payment attempts that events open and reject.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::AttemptStatus;
+use crate::store::queues;
 
 /// A payment attempt to store before the provider is called.
 pub struct NewAttempt {
     pub order_id: Uuid,
     pub attempt: i32,
+    /// Empty if the event did not name it.
+    pub principal: String,
     pub amount: i64,
     pub currency: &'static str,
     pub payment_method: String,
@@ -34,11 +39,14 @@ pub async fn open(connection: &mut PgConnection, attempts: &[NewAttempt]) -> sql
         .iter()
         .map(|new| new.traceparent.as_deref())
         .collect();
+    let principals: Vec<&str> = attempts.iter().map(|new| &*new.principal).collect();
+    let distinct: BTreeSet<&str> = principals.iter().copied().collect();
+    queues::add_principals(connection, &distinct).await?;
     sqlx::query!(
         "insert into payments (order_id, attempt, amount, currency, payment_method, customer_id,
-                               lines, correlation_id, traceparent, status)
-         select *, $10 from unnest($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::text[],
-                              $6::text[], $7::jsonb[], $8::text[], $9::text[])
+                               lines, correlation_id, traceparent, principal, status)
+         select *, $11 from unnest($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::text[],
+                              $6::text[], $7::jsonb[], $8::text[], $9::text[], $10::text[])
          on conflict (order_id, attempt) do nothing",
         &order_ids,
         &numbers,
@@ -49,6 +57,7 @@ pub async fn open(connection: &mut PgConnection, attempts: &[NewAttempt]) -> sql
         &lines,
         &correlations as &[&str],
         &traces as &[Option<&str>],
+        &principals as &[&str],
         AttemptStatus::Pending.as_str(),
     )
     .execute(connection)
@@ -64,6 +73,7 @@ pub struct LockedAttempt {
     pub status: AttemptStatus,
     pub tries: i32,
     pub rejected_before: bool,
+    pub principal: String,
     pub amount: i64,
     pub currency: String,
     pub charge_id: Option<String>,
@@ -100,7 +110,8 @@ pub async fn void_missing(
         .collect())
 }
 
-/// Locks these attempts, in the order of their keys.
+/// Locks these attempts, in the order of the given keys. All writers lock attempts in the order of
+/// (order, attempt), so that two of them cannot deadlock.
 pub async fn lock(
     connection: &mut PgConnection,
     order_ids: &[Uuid],
@@ -108,13 +119,18 @@ pub async fn lock(
 ) -> sqlx::Result<Vec<LockedAttempt>> {
     sqlx::query_as!(
         LockedAttempt,
-        r#"select order_id, attempt, status as "status: AttemptStatus", tries,
-                  rejected_at is not null as "rejected_before!", amount, currency, charge_id
-           from payments
-           where (order_id, attempt) in (select * from unnest($1::uuid[], $2::integer[]))
-             and principal_id is null
-           order by order_id, attempt
-           for update"#,
+        r#"select locked.order_id, locked.attempt, status as "status: AttemptStatus", tries,
+                  rejected_at is not null as "rejected_before!", principal, amount, currency,
+                  charge_id
+           from unnest($1::uuid[], $2::integer[]) as key (order_id, attempt)
+           cross join lateral (
+               select order_id, attempt, status, tries, rejected_at, principal, amount, currency,
+                      charge_id
+               from payments
+               where payments.order_id = key.order_id and payments.attempt = key.attempt
+                 and principal_id is null
+               for update
+           ) as locked"#,
         order_ids,
         attempts
     )
@@ -146,10 +162,11 @@ pub async fn mark_rejected(
         "update payments
          set rejected_at = now(), rejection_reason = mark.reason, updated_at = now(),
              status = case when mark.void then $5 else status end,
-             due_at = case when lease_token is null then now() else due_at end
+             due_at = case when lease_token is null then clock_timestamp() else due_at end
          from unnest($1::uuid[], $2::integer[], $3::text[], $4::boolean[])
             as mark (order_id, attempt, reason, void)
-         where payments.order_id = mark.order_id and payments.attempt = mark.attempt",
+         where payments.order_id = any(array[mark.order_id])
+           and payments.attempt = mark.attempt",
         &order_ids,
         &attempts,
         &reasons as &[&str],

@@ -1,11 +1,14 @@
 //! Direct charges: payment attempts that a client requested over HTTP.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use idempotency::{ContentHash, Key};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::{AttemptStatus, DirectCharge};
+use crate::store::queues;
 
 /// A direct charge to store, in the transaction that claims its idempotency key.
 #[derive(Debug)]
@@ -23,11 +26,12 @@ pub struct NewPayment<'a> {
 /// same id cannot conflict. Returns `false` if the reference is taken. A concurrent request with the
 /// same reference waits here until the first one has committed.
 pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::Result<bool> {
+    queues::add_principals(connection, &BTreeSet::from([new.principal_id])).await?;
     let inserted = sqlx::query!(
         "insert into payments (order_id, attempt, amount, currency, payment_method, lines,
-                               correlation_id, traceparent, principal_id, request_key, reference,
-                               content_hash, status)
-         values ($1, 0, $2, $3, $4, '[]', $5, $6, $7, $8, $9, $10, $11)
+                               correlation_id, traceparent, principal_id, principal, request_key,
+                               reference, content_hash, status)
+         values ($1, 0, $2, $3, $4, '[]', $5, $6, $7, $7, $8, $9, $10, $11)
          on conflict (principal_id, reference) where reference is not null do nothing",
         new.id,
         new.charge.amount.amount(),

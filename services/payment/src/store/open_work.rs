@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use crate::domain::AttemptStatus;
 
 /// Maximum number of rows to count. Above it the exact count does not matter.
-const ROWS_MAX: i64 = 100_000;
+const ROWS_MAX: i64 = 10_000;
 
 /// Attempts of one open status.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,4 +1,9 @@
-//! Attempts that a charger works on: leased, settled, postponed.
+//! Attempts that a charger works on: leased, and their results recorded.
+//!
+//! The updates name their rows with `order_id = any(array[…])`. With a plain `=`, a plan made while the
+//! table is small reads the whole table and looks for each row in the list; the plan is cached and
+//! stays when the table has grown. This form can only look up each row of the list in the index. It
+//! also locks the rows in the order of the list, so callers sort it: by order and attempt.
 
 use std::time::Duration;
 
@@ -7,9 +12,10 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::{AttemptStatus, Leased, Postponement, ProviderCall};
+use crate::domain::{AttemptStatus, Leased, ProviderCall};
+use crate::store::queues::Floors;
 
-/// Leases due attempts of this status, the longest due first. `skip locked`: concurrent chargers take
+/// Leases due attempts of this status: of each principal its longest due ones. `skip locked`: concurrent chargers take
 /// different rows instead of waiting for the same one. An attempt that was leased before and never
 /// settled becomes `unknown`.
 ///
@@ -18,32 +24,41 @@ use crate::domain::{AttemptStatus, Leased, Postponement, ProviderCall};
 pub async fn lease_due(
     connection: &mut PgConnection,
     status: AttemptStatus,
-    request: LeaseRequest,
+    request: &LeaseRequest,
+    floors: &Floors<'_>,
     resend_max: Duration,
 ) -> sqlx::Result<Vec<Leased>> {
     let rows = sqlx::query!(
-        r#"with due as (
-            select order_id, attempt,
-                   first_called_at <= now() - make_interval(secs => $4) as forgotten
-            from payments
-            where status = $5 and status in ('pending', 'unknown') and due_at <= now()
-            order by due_at
-            limit $3
-            for update skip locked
+        r#"with due as materialized (
+            select first.order_id, first.attempt,
+                   first_called_at <= now() - make_interval(secs => $3) as forgotten
+            from unnest($4::text[], $5::timestamptz[], $6::bigint[])
+                as share (principal, floor, row_max)
+            cross join lateral (
+                select order_id, attempt, first_called_at from payments
+                where status = $7 and status in ('pending', 'unknown')
+                  and principal = share.principal
+                  and due_at > share.floor and due_at <= now()
+                order by due_at
+                limit share.row_max
+                for update skip locked
+            ) as first
         )
         update payments
-        set lease_token = $1, due_at = now() + make_interval(secs => $2), tries = tries + 1,
-            status = case when tries = 0 then $6 else $7 end,
+        set lease_token = $1, due_at = clock_timestamp() + make_interval(secs => $2),
+            tries = tries + 1, status = case when tries = 0 then $8 else $9 end,
             first_called_at = coalesce(first_called_at, now())
         from due
-        where payments.order_id = due.order_id and payments.attempt = due.attempt
-        returning payments.order_id, payments.attempt, lease_token as "token!", amount, currency,
-                  payment_method, tries, correlation_id, traceparent,
+        where payments.order_id = any(array[due.order_id]) and payments.attempt = due.attempt
+        returning payments.order_id, payments.attempt, principal, lease_token as "token!", amount,
+                  currency, payment_method, tries, correlation_id, traceparent,
                   rejected_at is not null as "rejected!", coalesce(forgotten, false) as "forgotten!""#,
         request.token,
         request.lease.as_secs_f64(),
-        request.limit,
         resend_max.as_secs_f64(),
+        &floors.principals as &[&str],
+        &floors.floors,
+        &floors.limits,
         status.as_str(),
         AttemptStatus::leased(true).as_str(),
         AttemptStatus::leased(false).as_str()
@@ -53,7 +68,9 @@ pub async fn lease_due(
     let leased = rows.into_iter().map(|row| Leased {
         order_id: row.order_id,
         attempt: row.attempt,
+        principal: row.principal,
         token: row.token,
+        ends: request.ends.clone(),
         amount: row.amount,
         currency: row.currency,
         tries: row.tries,
@@ -64,15 +81,26 @@ pub async fn lease_due(
     Ok(leased.collect())
 }
 
-/// A definite outcome of a leased attempt.
+/// The result of a try: a definite outcome, or the time of the next try.
 #[derive(Clone, Debug)]
-pub struct AttemptSettlement {
+pub struct AttemptResult {
     pub order_id: Uuid,
     pub attempt: i32,
     pub token: Uuid,
     pub status: AttemptStatus,
     pub charge_id: Option<String>,
     pub decline_code: Option<String>,
+    /// Only for an attempt that stays open.
+    pub retry: Option<Retry>,
+}
+
+/// The outcome is still unknown: a charger tries again after a delay.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    pub delay: Duration,
+    pub error: String,
+    /// The provider's ledger has no entry under the key, so the key counts as never sent.
+    pub absent: bool,
 }
 
 /// An attempt that a statement has settled.
@@ -90,55 +118,90 @@ pub struct SettledAttempt {
     /// Why fulfilment will not ship the order, if it has rejected it.
     pub rejection_reason: Option<String>,
     pub payment_method: String,
+    pub status: AttemptStatus,
+    pub principal: String,
     /// Only for a direct charge.
     pub principal_id: Option<String>,
     pub request_key: Option<String>,
     pub reference: Option<String>,
 }
 
-/// Settles the attempts that still have this lease token, and returns them. Other results are stale:
-/// the lease expired, and the attempt belongs to another charger or is settled.
-pub async fn settle(
+/// Ends the leases of the attempts that still have this lease token, and returns those that are
+/// settled. Other results are stale: the lease expired, and the attempt belongs to another charger or
+/// is settled.
+pub async fn record(
     connection: &mut PgConnection,
-    outcomes: &[AttemptSettlement],
+    results: &[AttemptResult],
 ) -> sqlx::Result<Vec<SettledAttempt>> {
-    let order_ids: Vec<Uuid> = outcomes.iter().map(|outcome| outcome.order_id).collect();
-    let attempts: Vec<i32> = outcomes.iter().map(|outcome| outcome.attempt).collect();
-    let tokens: Vec<Uuid> = outcomes.iter().map(|outcome| outcome.token).collect();
-    let statuses: Vec<&str> = outcomes
-        .iter()
-        .map(|outcome| outcome.status.as_str())
-        .collect();
-    let charges: Vec<Option<&str>> = outcomes
-        .iter()
-        .map(|outcome| outcome.charge_id.as_deref())
-        .collect();
-    let declines: Vec<Option<&str>> = outcomes
-        .iter()
-        .map(|outcome| outcome.decline_code.as_deref())
-        .collect();
-    sqlx::query_as!(
+    let column = ResultColumns::of(results);
+    let recorded = sqlx::query_as!(
         SettledAttempt,
         r#"update payments
-         set status = outcome.status, charge_id = outcome.charge_id,
-             decline_code = outcome.decline_code, lease_token = null, last_error = null,
+         set status = result.status, charge_id = result.charge_id,
+             decline_code = result.decline_code, lease_token = null, last_error = result.error,
+             due_at = case when result.delay is null then due_at
+                      else clock_timestamp() + make_interval(secs => result.delay) end,
+             first_called_at = case when result.absent then null else first_called_at end,
              updated_at = now()
-         from unnest($1::uuid[], $2::integer[], $3::uuid[], $4::text[], $5::text[], $6::text[])
-            as outcome (order_id, attempt, token, status, charge_id, decline_code)
-         where payments.order_id = outcome.order_id and payments.attempt = outcome.attempt
-           and payments.lease_token = outcome.token
-         returning payments.order_id, payments.attempt, outcome.token as "token!", amount,
-                   currency, customer_id, lines, correlation_id, rejection_reason,
-                   payment_method, principal_id, request_key, reference"#,
-        &order_ids,
-        &attempts,
-        &tokens,
-        &statuses as &[&str],
-        &charges as &[Option<&str>],
-        &declines as &[Option<&str>],
+         from unnest($1::uuid[], $2::integer[], $3::uuid[], $4::text[], $5::text[], $6::text[],
+                     $7::double precision[], $8::text[], $9::boolean[])
+            as result (order_id, attempt, token, status, charge_id, decline_code, delay, error,
+                       absent)
+         where payments.order_id = any(array[result.order_id])
+           and payments.attempt = result.attempt and payments.lease_token = result.token
+         returning payments.order_id, payments.attempt, result.token as "token!", amount,
+                   currency, customer_id, lines, correlation_id, rejection_reason, payment_method,
+                   payments.status as "status: AttemptStatus", principal, principal_id,
+                   request_key, reference"#,
+        &column.order_ids,
+        &column.attempts,
+        &column.tokens,
+        &column.statuses as &[&str],
+        &column.charges as &[Option<&str>],
+        &column.declines as &[Option<&str>],
+        &column.delays as &[Option<f64>],
+        &column.errors as &[Option<&str>],
+        &column.absences,
     )
     .fetch_all(connection)
-    .await
+    .await?;
+    let settled = recorded.into_iter().filter(|it| !it.status.is_open());
+    Ok(settled.collect())
+}
+
+/// Results by column.
+#[derive(Default)]
+struct ResultColumns<'a> {
+    order_ids: Vec<Uuid>,
+    attempts: Vec<i32>,
+    tokens: Vec<Uuid>,
+    statuses: Vec<&'a str>,
+    charges: Vec<Option<&'a str>>,
+    declines: Vec<Option<&'a str>>,
+    delays: Vec<Option<f64>>,
+    errors: Vec<Option<&'a str>>,
+    absences: Vec<bool>,
+}
+
+impl<'a> ResultColumns<'a> {
+    fn of(results: &'a [AttemptResult]) -> Self {
+        let mut columns = Self::default();
+        for result in results {
+            let retry = result.retry.as_ref();
+            columns.order_ids.push(result.order_id);
+            columns.attempts.push(result.attempt);
+            columns.tokens.push(result.token);
+            columns.statuses.push(result.status.as_str());
+            columns.charges.push(result.charge_id.as_deref());
+            columns.declines.push(result.decline_code.as_deref());
+            columns
+                .delays
+                .push(retry.map(|retry| retry.delay.as_secs_f64()));
+            columns.errors.push(retry.map(|retry| &*retry.error));
+            columns.absences.push(retry.is_some_and(|it| it.absent));
+        }
+        columns
+    }
 }
 
 /// A charge of an open attempt that the reconciler found in the provider's books.
@@ -165,54 +228,23 @@ pub async fn capture_found(
              last_error = null, updated_at = now()
          from unnest($1::uuid[], $2::integer[], $3::text[])
             as found (order_id, attempt, charge_id)
-         where payments.order_id = found.order_id and payments.attempt = found.attempt
-           and payments.status in ('pending', 'unknown')
+         where payments.order_id = any(array[found.order_id])
+           and payments.attempt = found.attempt and payments.status = any($6::text[])
          returning payments.order_id, payments.attempt, $4::uuid as "token!", amount,
-                   currency, customer_id, lines, correlation_id, rejection_reason,
-                   payment_method, principal_id, request_key, reference"#,
+                   currency, customer_id, lines, correlation_id, rejection_reason, payment_method,
+                   status as "status: AttemptStatus", principal, principal_id, request_key,
+                   reference"#,
         &order_ids,
         &attempts,
         &charges as &[&str],
         Uuid::nil(),
         AttemptStatus::Captured.as_str(),
+        // Not literals: they would let a plan read a partial index from end to end.
+        &[
+            AttemptStatus::Pending.as_str(),
+            AttemptStatus::Unknown.as_str()
+        ] as &[&str],
     )
     .fetch_all(connection)
     .await
-}
-
-/// Ends the leases of attempts, which are due again after their delay. Checks the lease token, as
-/// [`settle`] does.
-pub async fn postpone(
-    connection: &mut PgConnection,
-    postponements: &[Postponement<'_>],
-) -> sqlx::Result<()> {
-    let order_ids: Vec<Uuid> = postponements.iter().map(|p| p.leased.order_id).collect();
-    let attempts: Vec<i32> = postponements.iter().map(|p| p.leased.attempt).collect();
-    let tokens: Vec<Uuid> = postponements.iter().map(|p| p.leased.token).collect();
-    let delays: Vec<f64> = postponements
-        .iter()
-        .map(|p| p.delay.as_secs_f64())
-        .collect();
-    let absences: Vec<bool> = postponements.iter().map(|p| p.absent).collect();
-    let errors: Vec<&str> = postponements.iter().map(|p| p.error).collect();
-    sqlx::query!(
-        "update payments
-         set due_at = now() + make_interval(secs => later.delay), lease_token = null,
-             status = $7, last_error = later.error, updated_at = now(),
-             first_called_at = case when later.absent then null else first_called_at end
-         from unnest($1::uuid[], $2::integer[], $3::uuid[], $4::double precision[], $5::text[],
-                     $6::boolean[]) as later (order_id, attempt, token, delay, error, absent)
-         where payments.order_id = later.order_id and payments.attempt = later.attempt
-           and payments.lease_token = later.token",
-        &order_ids,
-        &attempts,
-        &tokens,
-        &delays,
-        &errors as &[&str],
-        &absences,
-        AttemptStatus::Unknown.as_str(),
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }

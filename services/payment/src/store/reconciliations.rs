@@ -159,9 +159,14 @@ pub async fn attempts(
 ) -> sqlx::Result<Vec<Attempt>> {
     sqlx::query_as!(
         Attempt,
-        r#"select order_id, attempt, status as "status: AttemptStatus", amount, currency, charge_id
-           from payments
-           where (order_id, attempt) in (select * from unnest($1::uuid[], $2::integer[]))"#,
+        r#"select found.order_id, found.attempt, status as "status: AttemptStatus", amount,
+                  currency, charge_id
+           from unnest($1::uuid[], $2::integer[]) as key (order_id, attempt)
+           cross join lateral (
+               select order_id, attempt, status, amount, currency, charge_id from payments
+               where payments.order_id = any(array[key.order_id])
+                 and payments.attempt = key.attempt
+           ) as found"#,
         order_ids,
         attempts
     )

@@ -1,4 +1,5 @@
-//! The table of refunds: opened, leased, settled, postponed.
+//! The table of refunds: opened, leased, and their results recorded. The updates name their rows as
+//! those of [`payments`](super::payments) do, and callers sort them by key.
 
 use std::time::Duration;
 
@@ -6,7 +7,9 @@ use leases::LeaseRequest;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::{Leased, Postponement, ProviderCall, RefundStatus};
+use crate::domain::{Leased, ProviderCall, RefundStatus};
+use crate::store::payments::Retry;
+use crate::store::queues::Floors;
 
 /// A refund to store before the provider is called.
 #[derive(Clone, Debug)]
@@ -15,6 +18,8 @@ pub struct NewRefund {
     pub key: String,
     pub order_id: Uuid,
     pub attempt: i32,
+    /// Empty if it is not known.
+    pub principal: String,
     pub amount: i64,
     pub currency: String,
     pub reason: String,
@@ -24,6 +29,9 @@ pub struct NewRefund {
 
 /// Stores refunds and returns the number of new ones. A charge never gets a second refund.
 pub async fn open(connection: &mut PgConnection, refunds: &[NewRefund]) -> sqlx::Result<u64> {
+    // Sorted, so that two transactions cannot wait for each other.
+    let mut refunds: Vec<&NewRefund> = refunds.iter().collect();
+    refunds.sort_unstable_by(|a, b| a.charge_id.cmp(&b.charge_id));
     let charges: Vec<&str> = refunds.iter().map(|new| &*new.charge_id).collect();
     let keys: Vec<&str> = refunds.iter().map(|new| &*new.key).collect();
     let order_ids: Vec<Uuid> = refunds.iter().map(|new| new.order_id).collect();
@@ -36,11 +44,12 @@ pub async fn open(connection: &mut PgConnection, refunds: &[NewRefund]) -> sqlx:
         .iter()
         .map(|new| new.traceparent.as_deref())
         .collect();
+    let principals: Vec<&str> = refunds.iter().map(|new| &*new.principal).collect();
     let opened = sqlx::query!(
         "insert into refunds (charge_id, key, order_id, attempt, amount, currency, reason,
-                              correlation_id, traceparent, status)
-         select *, $10 from unnest($1::text[], $2::text[], $3::uuid[], $4::integer[], $5::bigint[],
-                              $6::text[], $7::text[], $8::text[], $9::text[])
+                              correlation_id, traceparent, principal, status)
+         select *, $11 from unnest($1::text[], $2::text[], $3::uuid[], $4::integer[], $5::bigint[],
+                              $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
          on conflict (charge_id) do nothing",
         &charges as &[&str],
         &keys as &[&str],
@@ -51,6 +60,7 @@ pub async fn open(connection: &mut PgConnection, refunds: &[NewRefund]) -> sqlx:
         &reasons as &[&str],
         &correlations as &[&str],
         &traces as &[Option<&str>],
+        &principals as &[&str],
         RefundStatus::Pending.as_str(),
     )
     .execute(connection)
@@ -61,31 +71,40 @@ pub async fn open(connection: &mut PgConnection, refunds: &[NewRefund]) -> sqlx:
 /// Leases due refunds, as `payments::lease_due` does for attempts.
 pub async fn lease_due(
     connection: &mut PgConnection,
-    request: LeaseRequest,
+    request: &LeaseRequest,
+    floors: &Floors<'_>,
     resend_max: Duration,
 ) -> sqlx::Result<Vec<Leased>> {
     let rows = sqlx::query!(
-        r#"with due as (
-            select charge_id, first_called_at <= now() - make_interval(secs => $4) as forgotten
-            from refunds
-            where status in ('pending', 'unknown') and due_at <= now()
-            order by due_at
-            limit $3
-            for update skip locked
+        r#"with due as materialized (
+            select first.charge_id,
+                   first_called_at <= now() - make_interval(secs => $3) as forgotten
+            from unnest($4::text[], $5::timestamptz[], $6::bigint[])
+                as share (principal, floor, row_max)
+            cross join lateral (
+                select charge_id, first_called_at from refunds
+                where status in ('pending', 'unknown') and principal = share.principal
+                  and due_at > share.floor and due_at <= now()
+                order by due_at
+                limit share.row_max
+                for update skip locked
+            ) as first
         )
         update refunds
-        set lease_token = $1, due_at = now() + make_interval(secs => $2), tries = tries + 1,
-            status = case when tries = 0 then $5 else $6 end,
+        set lease_token = $1, due_at = clock_timestamp() + make_interval(secs => $2),
+            tries = tries + 1, status = case when tries = 0 then $7 else $8 end,
             first_called_at = coalesce(first_called_at, now())
         from due
-        where refunds.charge_id = due.charge_id
-        returning refunds.charge_id, key, order_id, attempt, lease_token as "token!", amount,
-                  currency, tries, correlation_id, traceparent,
+        where refunds.charge_id = any(array[due.charge_id])
+        returning refunds.charge_id, key, order_id, attempt, principal, lease_token as "token!",
+                  amount, currency, tries, correlation_id, traceparent,
                   coalesce(forgotten, false) as "forgotten!""#,
         request.token,
         request.lease.as_secs_f64(),
-        request.limit,
         resend_max.as_secs_f64(),
+        &floors.principals as &[&str],
+        &floors.floors,
+        &floors.limits,
         RefundStatus::leased(true).as_str(),
         RefundStatus::leased(false).as_str()
     )
@@ -94,7 +113,9 @@ pub async fn lease_due(
     let leased = rows.into_iter().map(|row| Leased {
         order_id: row.order_id,
         attempt: row.attempt,
+        principal: row.principal,
         token: row.token,
+        ends: request.ends.clone(),
         amount: row.amount,
         currency: row.currency,
         tries: row.tries,
@@ -105,13 +126,15 @@ pub async fn lease_due(
     Ok(leased.collect())
 }
 
-/// A refund that the provider confirmed.
+/// The result of a try: the refund is confirmed, or is tried again.
 #[derive(Clone, Debug)]
-pub struct RefundSettlement {
+pub struct RefundResult {
     pub key: String,
     pub token: Uuid,
     pub status: RefundStatus,
-    pub refund_id: String,
+    pub refund_id: Option<String>,
+    /// Only for a refund that stays open.
+    pub retry: Option<Retry>,
 }
 
 /// A refund that a statement has settled.
@@ -119,7 +142,7 @@ pub struct RefundSettlement {
 pub struct SettledRefund {
     pub key: String,
     pub charge_id: String,
-    pub refund_id: String,
+    pub refund_id: Option<String>,
     pub order_id: Uuid,
     pub attempt: i32,
     pub amount: i64,
@@ -128,89 +151,91 @@ pub struct SettledRefund {
     pub correlation_id: String,
 }
 
-/// Settles the refunds that still have this lease token, and returns them. Other results are stale.
-pub async fn settle(
+/// Ends the leases of the refunds that still have this lease token, and returns those that are
+/// settled. Other results are stale.
+pub async fn record(
     connection: &mut PgConnection,
-    outcomes: &[RefundSettlement],
+    results: &[RefundResult],
 ) -> sqlx::Result<Vec<SettledRefund>> {
-    let keys: Vec<&str> = outcomes.iter().map(|outcome| &*outcome.key).collect();
-    let tokens: Vec<Uuid> = outcomes.iter().map(|outcome| outcome.token).collect();
-    let ids: Vec<&str> = outcomes.iter().map(|outcome| &*outcome.refund_id).collect();
-    let statuses: Vec<&str> = outcomes
+    let retries = || results.iter().map(|result| result.retry.as_ref());
+    let keys: Vec<&str> = results.iter().map(|result| &*result.key).collect();
+    let tokens: Vec<Uuid> = results.iter().map(|result| result.token).collect();
+    let ids: Vec<Option<&str>> = results.iter().map(|it| it.refund_id.as_deref()).collect();
+    let statuses: Vec<&str> = results
         .iter()
-        .map(|outcome| outcome.status.as_str())
+        .map(|result| result.status.as_str())
         .collect();
+    let delays: Vec<Option<f64>> = retries()
+        .map(|retry| retry.map(|retry| retry.delay.as_secs_f64()))
+        .collect();
+    let errors: Vec<Option<&str>> = retries()
+        .map(|retry| retry.map(|retry| &*retry.error))
+        .collect();
+    let absences: Vec<bool> = retries()
+        .map(|retry| retry.is_some_and(|retry| retry.absent))
+        .collect();
+    let recorded = sqlx::query_as!(
+        SettledRefund,
+        r#"update refunds
+         set status = result.status, refund_id = result.refund_id, lease_token = null,
+             last_error = result.error,
+             due_at = case when result.delay is null then due_at
+                      else clock_timestamp() + make_interval(secs => result.delay) end,
+             first_called_at = case when result.absent then null else first_called_at end,
+             updated_at = now()
+         from unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::double precision[],
+                     $6::text[], $7::boolean[])
+            as result (key, token, refund_id, status, delay, error, absent)
+         where refunds.key = any(array[result.key]) and refunds.lease_token = result.token
+         returning refunds.key, charge_id, refunds.refund_id, order_id, attempt, amount, currency,
+                   reason, correlation_id"#,
+        &keys as &[&str],
+        &tokens,
+        &ids as &[Option<&str>],
+        &statuses as &[&str],
+        &delays as &[Option<f64>],
+        &errors as &[Option<&str>],
+        &absences,
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(recorded
+        .into_iter()
+        .filter(|it| it.refund_id.is_some())
+        .collect())
+}
+
+/// A refund that the reconciler found in the provider's books.
+#[derive(Clone, Debug)]
+pub struct FoundRefund {
+    pub key: String,
+    pub refund_id: String,
+}
+
+/// Settles refunds that are still open, even if a charger holds their lease.
+pub async fn settle_found(
+    connection: &mut PgConnection,
+    found: &[FoundRefund],
+) -> sqlx::Result<Vec<SettledRefund>> {
+    let keys: Vec<&str> = found.iter().map(|found| &*found.key).collect();
+    let ids: Vec<&str> = found.iter().map(|found| &*found.refund_id).collect();
     sqlx::query_as!(
         SettledRefund,
         r#"update refunds
-         set status = outcome.status, refund_id = outcome.refund_id, lease_token = null,
-             last_error = null, updated_at = now()
-         from unnest($1::text[], $2::uuid[], $3::text[], $4::text[])
-            as outcome (key, token, refund_id, status)
-         where refunds.key = outcome.key and refunds.lease_token = outcome.token
-         returning refunds.key, charge_id, outcome.refund_id as "refund_id!", order_id, attempt,
-                   amount, currency, reason, correlation_id"#,
+         set status = $3, refund_id = found.refund_id, lease_token = null, last_error = null,
+             updated_at = now()
+         from unnest($1::text[], $2::text[]) as found (key, refund_id)
+         where refunds.key = any(array[found.key]) and status = any($4::text[])
+         returning refunds.key, charge_id, refunds.refund_id, order_id, attempt, amount, currency,
+                   reason, correlation_id"#,
         &keys as &[&str],
-        &tokens,
         &ids as &[&str],
-        &statuses as &[&str],
+        RefundStatus::Refunded.as_str(),
+        &[
+            RefundStatus::Pending.as_str(),
+            RefundStatus::Unknown.as_str()
+        ] as &[&str],
     )
     .fetch_all(connection)
     .await
-}
-
-/// Settles a refund that was found in the provider's books, even if a charger holds its lease.
-pub async fn settle_found(
-    connection: &mut PgConnection,
-    charge_id: &str,
-    refund_id: &str,
-) -> sqlx::Result<Option<SettledRefund>> {
-    sqlx::query_as!(
-        SettledRefund,
-        r#"update refunds
-         set status = $3, refund_id = $2, lease_token = null, last_error = null,
-             updated_at = now()
-         where charge_id = $1 and status in ('pending', 'unknown')
-         returning key, charge_id, refund_id as "refund_id!", order_id, attempt, amount, currency,
-                   reason, correlation_id"#,
-        charge_id,
-        refund_id,
-        RefundStatus::Refunded.as_str()
-    )
-    .fetch_optional(connection)
-    .await
-}
-
-/// Ends the leases of refunds, which are due again after their delay. Checks the lease token, as
-/// [`settle`] does.
-pub async fn postpone(
-    connection: &mut PgConnection,
-    postponements: &[Postponement<'_>],
-) -> sqlx::Result<()> {
-    let keys: Vec<String> = postponements.iter().map(|p| p.leased.key()).collect();
-    let tokens: Vec<Uuid> = postponements.iter().map(|p| p.leased.token).collect();
-    let delays: Vec<f64> = postponements
-        .iter()
-        .map(|p| p.delay.as_secs_f64())
-        .collect();
-    let errors: Vec<&str> = postponements.iter().map(|p| p.error).collect();
-    let absences: Vec<bool> = postponements.iter().map(|p| p.absent).collect();
-    sqlx::query!(
-        "update refunds
-         set due_at = now() + make_interval(secs => later.delay), lease_token = null,
-             status = $6, last_error = later.error, updated_at = now(),
-             first_called_at = case when later.absent then null else first_called_at end
-         from unnest($1::text[], $2::uuid[], $3::double precision[], $4::text[], $5::boolean[])
-            as later (key, token, delay, error, absent)
-         where refunds.key = later.key and refunds.lease_token = later.token",
-        &keys,
-        &tokens,
-        &delays,
-        &errors as &[&str],
-        &absences,
-        RefundStatus::Unknown.as_str(),
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }

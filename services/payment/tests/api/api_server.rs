@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_keys::Authenticator;
+use payment::charger::ChargerQueues;
 use payment::direct::{DirectCharges, POLL_DEFAULT};
 use payment::routes::{self, Services};
 use payment::waiting::Waiting;
-use service_kit::http;
+use service_kit::{FairShare, http};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::api_client::ApiClient;
@@ -19,6 +19,8 @@ use crate::reconciling::reconciler;
 
 const NEVER: Duration = Duration::from_secs(3_600);
 const KEY_WINDOW_SECONDS: u64 = 3_600;
+/// One principal gets half of them.
+pub(crate) const WAITERS_MAX: usize = 200;
 
 pub(crate) struct ApiServer {
     pub(crate) client: ApiClient,
@@ -50,7 +52,8 @@ impl ApiServer {
             authenticator: Authenticator::new(pool.clone()),
             direct_charges: DirectCharges {
                 pool: pool.clone(),
-                due: Arc::new(Notify::new()),
+                queues: Arc::new(ChargerQueues::new(NEVER)),
+                waiters: FairShare::new(WAITERS_MAX),
                 waiting: waiting.clone(),
                 key_window_seconds: KEY_WINDOW_SECONDS,
                 wait,

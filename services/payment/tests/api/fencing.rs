@@ -74,7 +74,7 @@ async fn expired_lease_is_taken_over_with_the_same_key() {
     mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     // This charger dies with its lease: its answer is never recorded.
-    let mut dying = harness.stepper(Duration::from_millis(300));
+    let mut dying = harness.stepper(Duration::from_secs(3));
     dying.call().await;
     let mut successor = harness.stepper(LONG);
     assert_eq!(successor.lease().await, 0, "not before the lease expired");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leases::{Done, Record as _};
-use payment::charger::Answered;
+use payment::charger::{Answered, ChargerQueues};
 use payment::config::Migration;
 use payment::recorder::Recorder;
 use payment::store::attempts::{self, NewAttempt};
@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use service_kit::Backoff;
 use sqlx::FromRow;
 use sqlx::postgres::{PgPool, PgPoolOptions};
-use tokio::sync::Notify;
 use uuid::Uuid;
 use wiremock::MockServer;
 
@@ -64,15 +63,38 @@ impl Harness {
         }
     }
 
+    /// The harness over connections as the service opens them. There are only two (the reconciler needs
+    /// both), so that each caches its plans soon. `options` is added to the URL.
+    pub(crate) fn as_service(self, options: &str) -> Self {
+        let settings = service_kit::database::Settings {
+            database_url: format!("{}{options}", self.url),
+            database_connections_max: 2,
+            database_acquire_timeout_ms: 15_000,
+            database_statement_timeout_ms: 60_000,
+        };
+        let pool = service_kit::database::connect_lazy(&settings, "payment").unwrap();
+        Self { pool, ..self }
+    }
+
     /// Stores an attempt to pay an order, due now.
     pub(crate) async fn open(&self, order_id: Uuid, attempt: i32) {
         self.try_open(order_id, attempt).await.unwrap();
     }
 
     pub(crate) async fn try_open(&self, order_id: Uuid, attempt: i32) -> sqlx::Result<()> {
+        self.open_for("acme", order_id, attempt).await
+    }
+
+    pub(crate) async fn open_for(
+        &self,
+        principal: &str,
+        order_id: Uuid,
+        attempt: i32,
+    ) -> sqlx::Result<()> {
         let new = NewAttempt {
             order_id,
             attempt,
+            principal: principal.to_owned(),
             amount: 5_000,
             currency: "USD",
             payment_method: "pm_card_ok".to_owned(),
@@ -108,7 +130,7 @@ impl Harness {
                 max: Duration::from_secs(20),
             },
             wake: outbox::Wake::default(),
-            refund_due: Arc::new(Notify::new()),
+            queues: Arc::new(ChargerQueues::new(LONG)),
             waiting: Waiting::default(),
         }
     }
@@ -141,9 +163,11 @@ impl Harness {
 
     /// Makes every lease and backoff expire.
     pub(crate) async fn pass_time(&self) {
-        self.execute("update payments set due_at = now() where status in ('pending', 'unknown')")
-            .await;
-        self.execute("update refunds set due_at = now() where status <> 'refunded'")
+        self.execute(
+            "update payments set due_at = clock_timestamp() where status in ('pending', 'unknown')",
+        )
+        .await;
+        self.execute("update refunds set due_at = clock_timestamp() where status <> 'refunded'")
             .await;
     }
 

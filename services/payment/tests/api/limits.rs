@@ -17,7 +17,8 @@ async fn calls_run_concurrently_up_to_the_limit() {
     for _ in 0..12 {
         harness.open_new().await;
     }
-    let running = start(&harness, &["--psp-in-flight-max", "5"]).await;
+    // One principal gets half of the slots.
+    let running = start(&harness, &["--psp-in-flight-max", "10"]).await;
     let started = Instant::now();
     eventually("as many calls as allowed are in flight", async || {
         call_count(&harness.psp).await == 5

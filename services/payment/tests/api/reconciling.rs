@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
+use payment::charger::ChargerQueues;
 use payment::psp;
 use payment::reconciler::{Error, Reconciler, Trigger};
 use payment::store::reconciliations::Report;
 use payment::waiting::Waiting;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 use uuid::Uuid;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, Request, ResponseTemplate};
@@ -29,7 +29,7 @@ pub(crate) fn reconciler(harness: &Harness, grace: Duration) -> Reconciler {
         orphan_grace: Duration::ZERO,
         lookback: Duration::from_secs(3_600),
         wake: outbox::Wake::default(),
-        refund_due: Arc::new(Notify::new()),
+        queues: Arc::new(ChargerQueues::new(LONG)),
         waiting: Waiting::default(),
     }
 }

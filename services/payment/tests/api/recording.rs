@@ -1,7 +1,7 @@
 //! How answers are recorded: in batches, one by one after an error, one live attempt per order.
 
 use crate::harness::{Harness, LONG};
-use crate::provider::mount_captures;
+use crate::provider::{call_count, mount_captures};
 
 #[tokio::test]
 async fn bad_answer_does_not_block_the_others() {
@@ -63,4 +63,35 @@ async fn batch_of_answers_is_recorded_in_one_commit() {
     let transactions = "select count(distinct xmin::text) from payments";
     assert_eq!(harness.count(transactions).await, 1);
     assert_eq!(harness.count("select count(*) from outbox").await, 50);
+}
+
+/// Makes the first updates of attempts fail as the victims of a deadlock do. The sequence counts them
+/// across rollbacks.
+const DEADLOCKS: &str = "
+    create sequence deadlocks;
+    create function deadlock() returns trigger language plpgsql as $$
+    begin
+        if new.status = 'captured' and nextval('deadlocks') <= 3 then
+            raise exception 'deadlock detected' using errcode = '40P01';
+        end if;
+        return new;
+    end $$;
+    create trigger deadlock before update on payments for each row execute function deadlock();";
+
+#[tokio::test]
+async fn deadlock_drops_no_answers() {
+    let harness = Harness::create().await;
+    mount_captures(&harness.psp).await;
+    for _ in 0..5 {
+        harness.open_new().await;
+    }
+    harness.execute(DEADLOCKS).await;
+    let stepper = harness.stepper(LONG);
+    assert_eq!(stepper.lease().await, 5);
+    stepper.all_answered(5).await;
+    let answers = stepper.into_answers();
+    harness.recorder().run(answers).await.unwrap();
+    let captured = "select count(*) from payments where status = 'captured'";
+    assert_eq!(harness.count(captured).await, 5);
+    assert_eq!(call_count(&harness.psp).await, 5, "each was called once");
 }

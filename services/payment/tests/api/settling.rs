@@ -44,7 +44,9 @@ async fn decline_is_recorded_with_its_event_and_not_retried() {
     });
     let expected = ("payment.declined".to_owned(), event);
     assert_eq!(harness.events(order).await, [expected]);
-    harness.execute("update payments set due_at = now()").await;
+    harness
+        .execute("update payments set due_at = clock_timestamp()")
+        .await;
     assert_eq!(stepper.lease().await, 0);
 }
 

@@ -41,8 +41,8 @@ async fn schema_of_payments_uses_the_statuses_of_attempts() {
         ("declined_has_code", only(AttemptStatus::Declined)),
         ("only_open_is_leased", open.clone()),
         ("payments_amount_check", only(AttemptStatus::Voided)),
-        ("payments_due", open),
         ("payments_one_live", attempts(AttemptStatus::is_live)),
+        ("payments_queue", open),
         ("payments_status_check", attempts(|_| true)),
     ]);
     let found = literals::about(&harness.pool, "payments", "status").await;
@@ -57,7 +57,7 @@ async fn schema_of_refunds_uses_the_statuses_of_refunds() {
     let expected = named(&[
         ("only_open_is_leased", open.clone()),
         ("refunded_has_id", refunded),
-        ("refunds_due", open),
+        ("refunds_queue", open),
         ("refunds_status_check", refunds(|_| true)),
     ]);
     let found = literals::about(&harness.pool, "refunds", "status").await;

@@ -3,27 +3,34 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leases::{Done, Settings, Worker};
-use payment::charger::{Answered, Charger, LEASE_BATCH_MAX, Queue};
+use leases::{Clock, Done, Settings, Worker};
+use payment::charger::{Answered, Charger, ChargerQueues, LEASE_BATCH_MAX, Queue};
 use payment::psp;
+use payment::queue_keeper::QueueKeeper;
 use sqlx::PgPool;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Mutex, mpsc};
 
 use crate::harness::{EVENTUALLY, eventually};
 
 const PSP_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// How long after its first try an attempt may be sent again.
 pub(crate) const RESEND_MAX: Duration = Duration::from_secs(3_600);
-const IN_FLIGHT_MAX: usize = 64;
+/// One principal gets half of them.
+const IN_FLIGHT_MAX: usize = 256;
 
 /// One charger for each queue, as in the service, and the channel of their answers.
 pub(crate) struct Stepper {
     chargers: [Worker<Charger>; 3],
+    keeper: Mutex<QueueKeeper>,
     answers: mpsc::Receiver<Done<Answered>>,
 }
 
 impl Stepper {
     pub(crate) fn new(pool: PgPool, psp_url: &str, lease: Duration) -> Self {
+        Self::with_clock(pool, psp_url, lease, Clock::default())
+    }
+
+    pub(crate) fn with_clock(pool: PgPool, psp_url: &str, lease: Duration, clock: Clock) -> Self {
         let (sender, answers) = mpsc::channel(IN_FLIGHT_MAX);
         let psp = psp::Client::new(psp_url, PSP_TIMEOUT).unwrap();
         let settings = Settings {
@@ -33,20 +40,38 @@ impl Stepper {
             in_flight_max: IN_FLIGHT_MAX,
             batch_max: LEASE_BATCH_MAX,
         };
+        // Every step looks into every queue.
+        let queues = Arc::new(ChargerQueues::new(Duration::ZERO));
         let chargers = Queue::ALL.map(|queue| {
             let charger = Charger {
                 queue,
+                queues: queues.clone(),
                 pool: pool.clone(),
                 psp: psp.clone(),
                 resend_max: RESEND_MAX,
             };
-            Worker::new(charger, settings, Arc::new(Notify::new()), sender.clone())
+            let worker =
+                Worker::shared(charger, settings, queues.of(queue).clone(), sender.clone());
+            worker.with_clock(clock.clone())
         });
-        Self { chargers, answers }
+        Self {
+            chargers,
+            keeper: Mutex::new(QueueKeeper::new(pool, queues)),
+            answers,
+        }
     }
 
-    /// One step of each charger: first tries, unknown outcomes, refunds.
+    /// One step of the queue keeper, then one of each charger: first tries, unknown outcomes, refunds.
     pub(crate) async fn lease(&self) -> usize {
+        self.keep_queues(false).await;
+        self.lease_only().await
+    }
+
+    pub(crate) async fn keep_queues(&self, is_full: bool) {
+        self.keeper.lock().await.step(is_full).await.unwrap();
+    }
+
+    pub(crate) async fn lease_only(&self) -> usize {
         let mut leased = 0;
         for charger in &self.chargers {
             leased += charger.step().await.unwrap();

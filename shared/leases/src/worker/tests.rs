@@ -85,6 +85,83 @@ async fn step_leases_no_more_than_the_batch_limit() {
     assert_eq!(worker.step().await.unwrap(), 3);
 }
 
+/// Rows are numbers; an odd one belongs to `odd`.
+struct SharedWork(Mutex<Vec<u32>>);
+
+impl Work for SharedWork {
+    type Row = u32;
+    type Output = u32;
+
+    fn principal<'a>(&self, row: &'a u32) -> &'a str {
+        if row % 2 == 1 { "odd" } else { "even" }
+    }
+
+    async fn lease(&self, request: LeaseRequest) -> anyhow::Result<Vec<u32>> {
+        let mut due = self.0.lock().unwrap();
+        let mut leased = Vec::new();
+        for share in request.shares {
+            for _ in 0..share.limit {
+                let mut all = due.iter();
+                let first = all.position(|row| self.principal(row) == &*share.principal);
+                leased.extend(first.map(|first| due.remove(first)));
+            }
+        }
+        Ok(leased)
+    }
+
+    async fn call(&self, row: u32) -> u32 {
+        row
+    }
+
+    fn expired(&self, _row: u32) -> Option<u32> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn slots_are_shared_between_principals() {
+    let rows = (0..100).map(|n| n * 2 + 1).chain([2]).collect();
+    let (sender, mut results) = mpsc::channel(IN_FLIGHT_MAX);
+    let queues = Arc::new(Queues::new(Duration::ZERO));
+    let settings = Settings {
+        lease: LEASE,
+        poll: Duration::ZERO,
+        in_flight_max: IN_FLIGHT_MAX,
+        batch_max: IN_FLIGHT_MAX,
+    };
+    let work = SharedWork(Mutex::new(rows));
+    let worker = Worker::shared(work, settings, queues.clone(), sender);
+    assert_eq!(worker.step().await.unwrap(), 0, "no queue is known");
+    queues.wake("odd");
+    assert_eq!(worker.step().await.unwrap(), IN_FLIGHT_MAX / 2);
+    assert_eq!(worker.step().await.unwrap(), 0, "it has its share");
+    queues.wake("even");
+    assert_eq!(worker.step().await.unwrap(), 1);
+    // A freed slot goes to the backlog again.
+    while let Ok(done) = results.try_recv() {
+        drop(done);
+    }
+    tokio::task::yield_now().await;
+    while *results.recv().await.unwrap() % 2 == 0 {}
+    assert!(worker.step().await.unwrap() > 0);
+}
+
+#[tokio::test]
+async fn lease_that_ended_during_suspension_makes_no_call() {
+    let now = Arc::new(Mutex::new(Duration::ZERO));
+    let clock = Clock::new({
+        let now = now.clone();
+        move || *now.lock().unwrap()
+    });
+    let (worker, mut results) = worker(&[1]);
+    let worker = worker.with_clock(clock);
+    assert_eq!(worker.step().await.unwrap(), 1);
+    // The machine sleeps before the call starts: only this clock notices.
+    *now.lock().unwrap() += LEASE;
+    drop(worker);
+    assert!(results.recv().await.is_none());
+}
+
 #[tokio::test]
 async fn crash_point_is_not_reached_without_due_rows() {
     let (worker, _results) = worker(&[]);

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{NO_WAIT, charge_due, stored};
 use crate::api_client::{ApiClient, charge, charge_with};
-use crate::api_server::ApiServer;
+use crate::api_server::{ApiServer, WAITERS_MAX};
 use crate::application::start;
 use crate::harness::{Harness, LONG, eventually};
 use crate::provider::{call_count, calls, expected_call, mount_captures, mount_slow_captures};
@@ -53,6 +53,40 @@ async fn twenty_concurrent_requests_are_one_charge() {
     assert_eq!(call_count(&harness.psp).await, 1);
     assert_eq!(stored(&harness).await, [1, 1, 1, 0]);
     running.shutdown.cancel();
+}
+
+#[tokio::test]
+async fn principal_with_its_share_of_waits_gets_202_at_once() {
+    let harness = Harness::create().await;
+    // Nothing charges, and nothing ends a wait.
+    let server = ApiServer::start_without_poll(&harness).await;
+    let client = &server.client;
+    let bodies: Vec<_> = (0..WAITERS_MAX / 2)
+        .map(|n| charge_with("reference", format!("r-{n}")))
+        .collect();
+    let waits = join_all(bodies.iter().enumerate().map(|(n, body)| {
+        let client = client.clone();
+        async move { client.post(&format!("k-{n}"), body).await }
+    }));
+    let others = async {
+        eventually("all are stored", async || {
+            harness.count(OPEN).await == bodies.len() as i64
+        })
+        .await;
+        // The last ones may not have begun to wait: each of these requests takes no place then.
+        eventually("one more does not wait", async || {
+            let key = Uuid::new_v4().to_string();
+            let body = charge();
+            let post = client.post(&key, &body);
+            let response = tokio::time::timeout(Duration::from_secs(2), post).await;
+            response.is_ok_and(|response| response.status == 202)
+        })
+        .await;
+    };
+    tokio::select! {
+        () = others => {}
+        _ = waits => panic!("a request that had a place did not wait"),
+    }
 }
 
 #[tokio::test]

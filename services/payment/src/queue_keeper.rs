@@ -1,0 +1,134 @@
+//! The queue keeper: finds out whose queues there are, and where each begins.
+//!
+//! A charger reads each queue from a floor, below which no open row is left. Without it, a step would
+//! read past all rows that were worked off since the oldest snapshot in the database: while a dump
+//! or a long query runs, Postgres keeps their index entries. The floor is only an optimisation: a full
+//! look now and then starts at the beginning, so that no row stays behind the floor.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use chrono::{DateTime, Utc};
+use leases::Queues;
+use service_kit::database::{self, Horizon, horizon};
+use sqlx::{PgConnection, PgPool};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::charger::{ChargerQueues, Queue};
+use crate::store::queues;
+
+/// Pause between two steps. A charger reads past what was worked off in this time.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// Time between two full looks.
+const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(60);
+/// Longest time for one step.
+const STEP_TIMEOUT: Duration = Duration::from_secs(15);
+
+pub struct QueueKeeper {
+    pool: PgPool,
+    queues: Arc<ChargerQueues>,
+    /// Up to when all attempts, and all refunds, are visible.
+    attempts: Horizon<DateTime<Utc>>,
+    refunds: Horizon<DateTime<Utc>>,
+    next_full_look: Instant,
+}
+
+impl QueueKeeper {
+    pub fn new(pool: PgPool, queues: Arc<ChargerQueues>) -> Self {
+        Self {
+            pool,
+            queues,
+            attempts: Horizon::default(),
+            refunds: Horizon::default(),
+            next_full_look: Instant::now() + FULL_LOOK_INTERVAL,
+        }
+    }
+
+    pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        while !shutdown.is_cancelled() {
+            let is_full = Instant::now() >= self.next_full_look;
+            tokio::select! {
+                step = database::with_timeout(STEP_TIMEOUT, self.step(is_full)) => match step {
+                    Ok(()) if is_full => self.next_full_look = Instant::now() + FULL_LOOK_INTERVAL,
+                    Ok(()) => {}
+                    Err(error) => {
+                        let error = format!("{error:#}");
+                        tracing::warn!(error, "queues were not read, retrying");
+                    }
+                },
+                () = shutdown.cancelled() => break,
+            }
+            tokio::select! {
+                () = tokio::time::sleep(INTERVAL) => {}
+                () = shutdown.cancelled() => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// One step: learns new principals and moves the floors of all queues. A full look also finds rows
+    /// below the floors.
+    pub async fn step(&mut self, is_full: bool) -> anyhow::Result<()> {
+        let mut connection = database::acquire(&self.pool).await.context("connecting")?;
+        let principals = queues::principals(&mut connection)
+            .await
+            .context("reading the principals")?;
+        for queue in Queue::ALL {
+            self.queues.of(queue).learn(principals.iter().cloned());
+        }
+        let attempts = visible(&mut connection, &mut self.attempts, "payments").await?;
+        let refunds = visible(&mut connection, &mut self.refunds, "refunds").await?;
+        for queue in Queue::ALL {
+            let visible = match queue {
+                Queue::Fresh | Queue::Unknown => attempts,
+                Queue::Refunds => refunds,
+            };
+            move_floors(
+                &mut connection,
+                queue,
+                self.queues.of(queue),
+                visible,
+                is_full,
+            )
+            .await
+            .with_context(|| format!("reading the first rows of {queue:?}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The time up to which all rows of the table are visible, if that has moved.
+async fn visible(
+    connection: &mut PgConnection,
+    horizon: &mut Horizon<DateTime<Utc>>,
+    table: &str,
+) -> anyhow::Result<Option<DateTime<Utc>>> {
+    let now = queues::now(connection).await.context("reading the time")?;
+    let writers = horizon::writers(connection, table)
+        .await
+        .context("listing the writers")?;
+    Ok(horizon.observe(now, writers))
+}
+
+async fn move_floors(
+    connection: &mut PgConnection,
+    queue: Queue,
+    queues: &Queues,
+    visible: Option<DateTime<Utc>>,
+    is_full: bool,
+) -> sqlx::Result<()> {
+    let ranges = queues.ranges(visible, is_full);
+    if ranges.is_empty() {
+        return Ok(());
+    }
+    let first = match queue.attempts() {
+        Some(status) => queues::first_attempts(connection, status, &ranges).await?,
+        None => queues::first_refunds(connection, &ranges).await?,
+    };
+    for (range, first) in ranges.iter().zip(first) {
+        queues.set_floor(range, first);
+    }
+    Ok(())
+}
