@@ -154,12 +154,20 @@ impl<W: Work> Worker<W> {
         let progress = Progress::current(self.settings.lease + STEP_SLACK);
         while !shutdown.is_cancelled() {
             batches.tick().await;
-            let running = progress.step();
+            progress.begin();
             let (pause, is_short) = tokio::select! {
                 step = self.try_step() => match step {
-                    Ok(Outcome { leased: 0, is_short }) => (self.settings.poll, is_short),
-                    Ok(_) => continue,
+                    // Without a free slot the step goes on: calls that never end are a stall.
+                    Ok(Outcome { leased: 0, is_short: true }) => (self.settings.poll, true),
+                    Ok(Outcome { leased, is_short }) => {
+                        progress.end();
+                        if leased > 0 {
+                            continue;
+                        }
+                        (self.settings.poll, is_short)
+                    }
                     Err(error) => {
+                        progress.end();
                         let error = format!("{error:#}");
                         tracing::warn!(error, "lease failed, retrying");
                         (FAILURE_PAUSE, false)
@@ -167,7 +175,6 @@ impl<W: Work> Worker<W> {
                 },
                 () = shutdown.cancelled() => break,
             };
-            drop(running);
             tokio::select! {
                 () = self.due.notified() => {}
                 () = self.share.freed(), if is_short => {}
