@@ -125,7 +125,7 @@ pub(super) const WINDOWS: &[Window] = &[
         repaired_by: "the lease expires: the same key is sent, the provider replays, and the result is recorded once",
         points: Points::At(&[("payment", "charge.answered")]),
         code: &["services/payment/src/charger.rs#charge.answered"],
-        sql: &["services/payment/src/store/payments.rs#settle"],
+        sql: &["services/payment/src/store/payments.rs#record"],
         tests: &[
             "tests/end_to_end/crash_windows.rs#window_10_payment_killed_after_charge_before_record",
         ],

@@ -15,7 +15,7 @@ pub(super) const WINDOWS: &[Window] = &[
             ("payment", "refund.recorded"),
         ]),
         code: &["services/payment/src/charger.rs#refund.in_flight"],
-        sql: &["services/payment/src/store/refunds.rs#settle"],
+        sql: &["services/payment/src/store/refunds.rs#record"],
         tests: &[
             "tests/end_to_end/refunds.rs#window_14_payment_killed_after_refund_lease",
             "tests/end_to_end/refunds.rs#window_14_payment_killed_while_provider_refunds",
@@ -61,7 +61,7 @@ pub(super) const WINDOWS: &[Window] = &[
             ("payment", "charge.answered"),
         ]),
         code: &["services/payment/src/charger.rs#charge.sending"],
-        sql: &["services/payment/src/store/payments.rs#settle"],
+        sql: &["services/payment/src/store/payments.rs#record"],
         tests: &[
             "tests/end_to_end/paused_payment.rs#window_17_zombie_charge_after_take_over_charges_nothing",
             "tests/end_to_end/paused_payment.rs#window_17_zombie_charge_after_cancel_charges_nothing",
@@ -215,7 +215,7 @@ pub(super) const WINDOWS: &[Window] = &[
             ("payment", "cancel.answered"),
         ]),
         code: &["services/payment/src/charger.rs#cancel.in_flight"],
-        sql: &["services/payment/src/store/payments.rs#settle"],
+        sql: &["services/payment/src/store/payments.rs#record"],
         tests: &[
             "tests/end_to_end/cancels.rs#window_28_payment_killed_while_provider_cancels_key",
             "tests/end_to_end/cancels.rs#window_28_payment_killed_after_key_cancel",

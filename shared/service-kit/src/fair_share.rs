@@ -81,7 +81,7 @@ impl FairShare {
         })
     }
 
-    /// Number of places that no principal holds.
+    /// Number of free places.
     pub fn free(&self) -> usize {
         self.0.places - self.0.taken().all
     }

@@ -127,7 +127,8 @@ pub struct Change {
     pub steps: i32,
 }
 
-/// Applies the changes whose version still matches; returns their number.
+/// Applies the changes whose version still matches; returns their number. `any(array[…])` keeps the
+/// plan to one look-up per change: with a plain `=` it may read the whole table instead.
 pub async fn apply(connection: &mut PgConnection, changes: &[Change]) -> sqlx::Result<u64> {
     let ids: Vec<Uuid> = changes.iter().map(|change| change.id).collect();
     let versions: Vec<i32> = changes.iter().map(|change| change.version).collect();
@@ -141,7 +142,7 @@ pub async fn apply(connection: &mut PgConnection, changes: &[Change]) -> sqlx::R
          set status = change.status, version = orders.version + change.steps, updated_at = now()
          from unnest($1::uuid[], $2::integer[], $3::text[], $4::integer[])
             as change (id, version, status, steps)
-         where orders.id = change.id and orders.version = change.version",
+         where orders.id = any(array[change.id]) and orders.version = change.version",
         &ids,
         &versions,
         &statuses as &[&str],

@@ -85,7 +85,7 @@ async fn event_has_everything_that_a_charge_needs() {
     .unwrap();
     let payload: Value = serde_json::from_str(&payload).unwrap();
     let expected = json!({
-        "v": 1, "order_id": id, "attempt": 2, "customer_id": "cust-88", "amount": 5000,
+        "v": 2, "principal_id": "acme", "order_id": id, "attempt": 2, "customer_id": "cust-88", "amount": 5000,
         "currency": "USD", "payment_method": "pm_other",
         "lines": [{"sku": "SKU-99", "quantity": 2}],
     });

@@ -213,7 +213,8 @@ pub struct FoundCharge {
 }
 
 /// Captures attempts that are still open, even if a charger holds their lease: the provider's books are
-/// authoritative. The charger's result is then stale.
+/// authoritative. The charger's result is then stale. The rows are locked first, in the order of the
+/// list: a condition on the status in the update itself would let a plan read a partial index instead.
 pub async fn capture_found(
     connection: &mut PgConnection,
     found: &[FoundCharge],
@@ -223,13 +224,21 @@ pub async fn capture_found(
     let charges: Vec<&str> = found.iter().map(|found| &*found.charge_id).collect();
     sqlx::query_as!(
         SettledAttempt,
-        r#"update payments
+        r#"with found as materialized (
+            select key.order_id, key.attempt, key.charge_id
+            from unnest($1::uuid[], $2::integer[], $3::text[]) as key (order_id, attempt, charge_id)
+            cross join lateral (
+                select from payments
+                where payments.order_id = key.order_id and payments.attempt = key.attempt
+                  and status in ('pending', 'unknown')
+                for update
+            ) as open
+         )
+         update payments
          set status = $5, charge_id = found.charge_id, lease_token = null,
              last_error = null, updated_at = now()
-         from unnest($1::uuid[], $2::integer[], $3::text[])
-            as found (order_id, attempt, charge_id)
-         where payments.order_id = any(array[found.order_id])
-           and payments.attempt = found.attempt and payments.status = any($6::text[])
+         from found
+         where payments.order_id = any(array[found.order_id]) and payments.attempt = found.attempt
          returning payments.order_id, payments.attempt, $4::uuid as "token!", amount,
                    currency, customer_id, lines, correlation_id, rejection_reason, payment_method,
                    status as "status: AttemptStatus", principal, principal_id, request_key,
@@ -239,11 +248,6 @@ pub async fn capture_found(
         &charges as &[&str],
         Uuid::nil(),
         AttemptStatus::Captured.as_str(),
-        // Not literals: they would let a plan read a partial index from end to end.
-        &[
-            AttemptStatus::Pending.as_str(),
-            AttemptStatus::Unknown.as_str()
-        ] as &[&str],
     )
     .fetch_all(connection)
     .await

@@ -221,20 +221,25 @@ pub async fn settle_found(
     let ids: Vec<&str> = found.iter().map(|found| &*found.refund_id).collect();
     sqlx::query_as!(
         SettledRefund,
-        r#"update refunds
+        r#"with found as materialized (
+            select listed.key, listed.refund_id
+            from unnest($1::text[], $2::text[]) as listed (key, refund_id)
+            cross join lateral (
+                select from refunds
+                where refunds.key = listed.key and status in ('pending', 'unknown')
+                for update
+            ) as open
+         )
+         update refunds
          set status = $3, refund_id = found.refund_id, lease_token = null, last_error = null,
              updated_at = now()
-         from unnest($1::text[], $2::text[]) as found (key, refund_id)
-         where refunds.key = any(array[found.key]) and status = any($4::text[])
+         from found
+         where refunds.key = any(array[found.key])
          returning refunds.key, charge_id, refunds.refund_id, order_id, attempt, amount, currency,
                    reason, correlation_id"#,
         &keys as &[&str],
         &ids as &[&str],
-        RefundStatus::Refunded.as_str(),
-        &[
-            RefundStatus::Pending.as_str(),
-            RefundStatus::Unknown.as_str()
-        ] as &[&str],
+        RefundStatus::Refunded.as_str()
     )
     .fetch_all(connection)
     .await

@@ -95,3 +95,30 @@ async fn deadlock_drops_no_answers() {
     assert_eq!(harness.count(captured).await, 5);
     assert_eq!(call_count(&harness.psp).await, 5, "each was called once");
 }
+
+/// The reconciler has the same order: with different ones, the two could deadlock.
+#[tokio::test]
+async fn attempts_are_recorded_in_the_order_of_their_keys() {
+    // The order of the locks depends on the plan, and the plan on the settings of the connection.
+    let harness = Harness::create().await.as_service("");
+    mount_captures(&harness.psp).await;
+    for _ in 0..20 {
+        harness.open_new().await;
+    }
+    let answers = harness.stepper(LONG).call().await;
+    harness
+        .execute(
+            "create table locked (id bigserial, order_id uuid);
+             create function note() returns trigger language plpgsql as $$
+             begin insert into locked (order_id) values (new.order_id); return new; end $$;
+             create trigger note before update on payments
+             for each row execute function note();",
+        )
+        .await;
+    harness.record(&answers).await.unwrap();
+    let is_sorted =
+        "select count(*) from (select order_id < lag(order_id) over (order by id) as back
+                     from locked) as pairs where back";
+    assert_eq!(harness.count("select count(*) from locked").await, 20);
+    assert_eq!(harness.count(is_sorted).await, 0);
+}

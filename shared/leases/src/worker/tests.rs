@@ -122,10 +122,11 @@ impl Work for SharedWork {
 async fn slots_are_shared_between_principals() {
     let rows = (0..100).map(|n| n * 2 + 1).chain([2]).collect();
     let (sender, mut results) = mpsc::channel(IN_FLIGHT_MAX);
-    let queues = Arc::new(Queues::new(Duration::ZERO));
+    // A queue is looked into only when there is a reason.
+    let queues = Arc::new(Queues::new(LEASE));
     let settings = Settings {
         lease: LEASE,
-        poll: Duration::ZERO,
+        poll: LEASE,
         in_flight_max: IN_FLIGHT_MAX,
         batch_max: IN_FLIGHT_MAX,
     };

@@ -31,12 +31,7 @@ impl Harness {
 
 /// Steps until nothing is left. The first step after a republication finds its session ended.
 async fn publish_all(relay: &mut Relay) {
-    loop {
-        match relay.step().await {
-            Ok(StepOutcome::Idle) => return,
-            Ok(_) | Err(_) => {}
-        }
-    }
+    while !matches!(relay.step().await, Ok(StepOutcome::Idle)) {}
 }
 
 fn orders(count: usize) -> Vec<Uuid> {
