@@ -14,6 +14,7 @@ mod crash_windows;
 mod direct_charges;
 mod duplicates;
 mod embedded_broker;
+mod fair_slots;
 mod gauges;
 mod harness;
 mod kills;

@@ -74,6 +74,7 @@ impl<H: Handler> Consumer<H> {
     pub fn new(settings: Settings, pool: PgPool, handler: H) -> anyhow::Result<Self> {
         // A counter that was never increased is not exported, and no alert could use it.
         metrics::counter!(metric::INBOX_LOG_REPLACED).increment(0);
+        metrics::counter!(metric::INBOX_CLIENTS_REPLACED, "reason" => "hung").increment(0);
         Ok(Self {
             source: Source::subscribe(&settings)?,
             log_check: LogCheck::new(&settings, pool.clone())?,

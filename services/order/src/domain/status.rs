@@ -37,6 +37,15 @@ impl Status {
         }
     }
 
+    /// Whether the order ended, at least for now, without being shipped. Such orders are few, and the
+    /// column `ended_status` has them.
+    pub const fn is_ended_unshipped(self) -> bool {
+        match self {
+            Self::Declined | Self::Cancelled | Self::Refunded => true,
+            Self::Placed | Self::Paid | Self::Shipped => false,
+        }
+    }
+
     /// The number that a change to a later status of the same attempt adds to the version: 1 per
     /// step, skipped steps included. `placed` to `shipped` adds 2, with or without `paid` in
     /// between.

@@ -61,30 +61,113 @@ pub async fn find_by_reference(
     .await
 }
 
-/// One page, newest first. `after` is the position (created at, id) of the last order before it.
+/// A position in the list of a principal's orders: newest first, by id where times are equal.
+pub type ListPosition = (DateTime<Utc>, Uuid);
+
+/// One page of all orders, newest first, after a position.
 pub async fn list(
     connection: &mut PgConnection,
     principal_id: &str,
-    status: Option<Status>,
-    after: Option<(DateTime<Utc>, Uuid)>,
+    after: Option<ListPosition>,
     limit: i64,
 ) -> sqlx::Result<Vec<Order>> {
     let (after_time, after_id) = after.unzip();
     select_orders!(
         "where principal_id = $1
-           and ($2::text is null or status = $2)
-           and (created_at, id) < (coalesce($3::timestamptz, 'infinity'),
-                                   coalesce($4::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+           and (created_at, id) < (coalesce($2::timestamptz, 'infinity'),
+                                   coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
          order by created_at desc, id desc
-         limit $5",
+         limit $4",
         principal_id,
-        status.map(Status::as_str),
         after_time,
         after_id,
         limit
     )
     .fetch_all(connection)
     .await
+}
+
+/// The same for a status in which orders end without being shipped. Reads the index `orders_ended`.
+pub async fn list_ended(
+    connection: &mut PgConnection,
+    principal_id: &str,
+    status: Status,
+    after: Option<ListPosition>,
+    limit: i64,
+) -> sqlx::Result<Vec<Order>> {
+    let (after_time, after_id) = after.unzip();
+    select_orders!(
+        "where principal_id = $1 and ended_status = $2
+           and (created_at, id) < (coalesce($3::timestamptz, 'infinity'),
+                                   coalesce($4::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+         order by created_at desc, id desc
+         limit $5",
+        principal_id,
+        status.as_str(),
+        after_time,
+        after_id,
+        limit
+    )
+    .fetch_all(connection)
+    .await
+}
+
+/// The same for any status, among the next `examined_max` orders only: no index finds them.
+pub async fn list_among_next(
+    connection: &mut PgConnection,
+    principal_id: &str,
+    status: Status,
+    after: Option<ListPosition>,
+    (limit, examined_max): (i64, i64),
+) -> sqlx::Result<Vec<Order>> {
+    let (after_time, after_id) = after.unzip();
+    select_orders!(
+        "where id = any(array(
+             select next.id from (
+                 select id, status from orders
+                 where principal_id = $1
+                   and (created_at, id) < (coalesce($3::timestamptz, 'infinity'),
+                                           coalesce($4::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+                 order by created_at desc, id desc
+                 limit $6
+             ) as next
+             where next.status = $2
+             limit $5))
+         order by created_at desc, id desc",
+        principal_id,
+        status.as_str(),
+        after_time,
+        after_id,
+        limit,
+        examined_max
+    )
+    .fetch_all(connection)
+    .await
+}
+
+/// The position of the last of the next `examined_max` orders; `None` if there are fewer.
+pub async fn position_after(
+    connection: &mut PgConnection,
+    principal_id: &str,
+    after: Option<ListPosition>,
+    examined_max: i64,
+) -> sqlx::Result<Option<ListPosition>> {
+    let (after_time, after_id) = after.unzip();
+    let row = sqlx::query!(
+        "select created_at, id from orders
+         where principal_id = $1
+           and (created_at, id) < (coalesce($2::timestamptz, 'infinity'),
+                                   coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+         order by created_at desc, id desc
+         offset $4 limit 1",
+        principal_id,
+        after_time,
+        after_id,
+        examined_max - 1
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| (row.created_at, row.id)))
 }
 
 pub async fn items(connection: &mut PgConnection, id: Uuid) -> sqlx::Result<Vec<Item>> {

@@ -1,6 +1,9 @@
 //! `GET /orders` lists every order exactly once, with any page size and with equal times.
 
+use order::domain::Status;
 use serde_json::Value;
+use sqlx::ConnectOptions as _;
+use testkit::postgres::pages::PageCount;
 use uuid::Uuid;
 
 use crate::harness::{GLOBEX, Harness, order};
@@ -110,6 +113,107 @@ async fn status_filter_works_with_paging() {
         assert_eq!(list_all(&harness, &query).await, paid);
     }
     assert!(list_all(&harness, "status=shipped").await.is_empty());
+}
+
+/// Adds this many orders of the caller with one statement, newer than all others.
+async fn fill(harness: &Harness, count: i64, status: &str) {
+    sqlx::query(
+        "insert into orders (id, principal_id, customer_id, status, amount, currency, payment_method,
+                             content_hash, correlation_id, created_at)
+         select gen_random_uuid(), 'acme', 'c', $2, 1, 'USD', 'pm', '', 'corr',
+                clock_timestamp() + make_interval(secs => n)
+         from generate_series(1, $1) as n",
+    )
+    .bind(count)
+    .bind(status)
+    .execute(&harness.pool)
+    .await
+    .unwrap();
+}
+
+/// The pages that statements on `orders` read for one request.
+async fn pages_for(harness: &Harness, query: &str) -> (Value, i64) {
+    let url = harness.pool.connect_options().to_url_lossy();
+    let mut pages = PageCount::begin(url.as_str()).await.unwrap();
+    let listing = harness.get(&format!("/orders?{query}")).await.json();
+    let read = pages.pages_of("from orders").await.unwrap();
+    (listing, read)
+}
+
+#[tokio::test]
+async fn rare_status_is_found_without_reading_all_orders() {
+    let harness = Harness::start().await;
+    for status in ["declined", "cancelled", "refunded"] {
+        fill(&harness, 1, status).await;
+    }
+    fill(&harness, 30_000, "shipped").await;
+    for status in ["declined", "cancelled", "refunded"] {
+        let (listing, read) = pages_for(&harness, &format!("status={status}")).await;
+        assert_eq!(listing["orders"].as_array().unwrap().len(), 1, "{status}");
+        assert_eq!(listing["next"], Value::Null, "{status}");
+        assert!(read < 20, "{status}: {read} pages");
+    }
+}
+
+#[tokio::test]
+async fn status_without_index_is_found_in_bounded_requests() {
+    let harness = Harness::start().await;
+    fill(&harness, 1, "placed").await;
+    fill(&harness, 5_000, "shipped").await;
+    let (first, read) = pages_for(&harness, "status=placed").await;
+    assert!(first["orders"].as_array().unwrap().is_empty());
+    assert!(read < 5_000, "{read} pages");
+    let (mut next, mut found, mut requests) = (first["next"].clone(), 0, 1);
+    while let Some(after) = next.as_str() {
+        let page = harness.get(&format!("/orders?status=placed&after={after}"));
+        let page = page.await.json();
+        found += page["orders"].as_array().unwrap().len();
+        next = page["next"].clone();
+        requests += 1;
+    }
+    assert_eq!((found, requests), (1, 3));
+}
+
+#[tokio::test]
+async fn shipping_an_order_needs_no_new_index_entries() {
+    let harness = Harness::start().await;
+    fill(&harness, 200, "placed").await;
+    for status in ["paid", "shipped"] {
+        sqlx::query("update orders set status = $1, version = version + 1, updated_at = now()")
+            .bind(status)
+            .execute(&harness.pool)
+            .await
+            .unwrap();
+        harness.run_sql("vacuum orders").await;
+    }
+    testkit::eventually("the statistics are up to date", async || {
+        let (updated, hot): (i64, i64) = sqlx::query_as(
+            "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = 'orders'",
+        )
+        .fetch_one(&harness.pool)
+        .await
+        .unwrap();
+        updated == 400 && hot > 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ended_status_is_set_for_the_right_statuses() {
+    let harness = Harness::start().await;
+    for status in Status::ALL {
+        fill(&harness, 1, status.as_str()).await;
+    }
+    let ended: Vec<(String, Option<String>)> =
+        sqlx::query_as("select status, ended_status from orders")
+            .fetch_all(&harness.pool)
+            .await
+            .unwrap();
+    assert_eq!(ended.len(), Status::ALL.len());
+    for (status, ended_status) in ended {
+        let is_ended = status.parse::<Status>().unwrap().is_ended_unshipped();
+        assert_eq!(ended_status, is_ended.then_some(status));
+    }
 }
 
 #[tokio::test]
