@@ -165,8 +165,8 @@ async fn status_without_index_is_found_in_bounded_requests() {
     assert!(read < 5_000, "{read} pages");
     let (mut next, mut found, mut requests) = (first["next"].clone(), 0, 1);
     while let Some(after) = next.as_str() {
-        let page = harness.get(&format!("/orders?status=placed&after={after}"));
-        let page = page.await.json();
+        let path = format!("/orders?status=placed&after={after}");
+        let page = harness.get(&path).await.json();
         found += page["orders"].as_array().unwrap().len();
         next = page["next"].clone();
         requests += 1;
