@@ -55,12 +55,12 @@ pub(super) const WINDOWS: &[Window] = &[
         number: 17,
         dies: "payment, paused past its lease, then resumed as a zombie",
         durable: "the work of the new owner of the lease",
-        repaired_by: "the lease token makes its result stale; the provider's key, used or cancelled, makes its call harmless",
+        repaired_by: "an expired lease sends nothing; between that check and the request the provider's key, used or cancelled, makes the call harmless; the lease token makes its result stale",
         points: Points::At(&[
             ("payment", "charge.sending"),
             ("payment", "charge.answered"),
         ]),
-        code: &["services/payment/src/charger.rs#charge.sending"],
+        code: &["services/payment/src/psp.rs#charge.sending"],
         sql: &["services/payment/src/store/payments.rs#record"],
         tests: &[
             "tests/end_to_end/paused_payment.rs#window_17_zombie_charge_after_take_over_charges_nothing",

@@ -95,10 +95,6 @@ impl Work for Charger {
         metrics::gauge!(metric::CHARGES_IN_FLIGHT).increment(1);
         let started = Instant::now();
         let traceparent = span.traceparent();
-        if let ProviderCall::Charge { .. } = &leased.call {
-            // A process that is paused here may send the charge after another process took over.
-            crash::point("charge.sending");
-        }
         let [in_flight, answered] = call_points(&leased.call);
         let request = self.psp.call(&leased, traceparent.as_deref());
         let answer = crash::during(in_flight, request).await;

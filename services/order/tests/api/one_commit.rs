@@ -71,8 +71,8 @@ async fn event_matches_the_order() {
     );
     let payload: serde_json::Value = serde_json::from_str(&payload).unwrap();
     let expected = serde_json::json!({
-        "v": 1, "order_id": id, "attempt": 1, "customer_id": "cust-88", "amount": 5000,
-        "currency": "USD", "payment_method": "pm_card_ok",
+        "v": 2, "order_id": id, "attempt": 1, "customer_id": "cust-88", "amount": 5000,
+        "principal_id": "acme", "currency": "USD", "payment_method": "pm_card_ok",
         "lines": [{"sku": "SKU-99", "quantity": 2}],
     });
     assert_eq!(payload, expected);

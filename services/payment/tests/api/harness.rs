@@ -65,7 +65,7 @@ impl Harness {
 
     /// The harness over connections as the service opens them. There are only two (the reconciler needs
     /// both), so that each caches its plans soon. `options` is added to the URL.
-    pub(crate) fn as_service(self, options: &str) -> Self {
+    pub(crate) fn with_service_options(self, options: &str) -> Self {
         let settings = service_kit::database::Settings {
             database_url: format!("{}{options}", self.url),
             database_connections_max: 2,

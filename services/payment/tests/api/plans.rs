@@ -83,7 +83,7 @@ async fn check(count: &mut PageCount, rows: i64, what: &str) {
 #[tokio::test]
 async fn statements_read_what_they_return_with_any_plan() {
     for plans in PLANS {
-        let harness = Harness::create().await.as_service(plans);
+        let harness = Harness::create().await.with_service_options(plans);
         harness.execute(EMPTY_STATISTICS).await;
         let mut stepper = harness.stepper(LONG);
         for _ in 0..EXECUTIONS {
@@ -107,7 +107,7 @@ async fn statements_read_what_they_return_with_any_plan() {
 
 #[tokio::test]
 async fn gauges_count_to_a_limit() {
-    let harness = Harness::create().await.as_service(PLANS[1]);
+    let harness = Harness::create().await.with_service_options(PLANS[1]);
     harness.execute(EMPTY_STATISTICS).await;
     let mut connection = harness.pool.acquire().await.unwrap();
     open_work::count(&mut connection).await.unwrap();

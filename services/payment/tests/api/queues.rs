@@ -18,7 +18,7 @@ const LEASE: &str = "with due as materialized";
 
 #[tokio::test]
 async fn held_snapshot_does_not_slow_down_the_queue() {
-    let harness = Harness::create().await.as_service("");
+    let harness = Harness::create().await.with_service_options("");
     mount_captures(&harness.psp).await;
     let mut snapshot = PgConnection::connect(&harness.url).await.unwrap();
     let hold = "begin isolation level repeatable read; select from payments";

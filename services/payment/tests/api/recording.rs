@@ -100,7 +100,7 @@ async fn deadlock_drops_no_answers() {
 #[tokio::test]
 async fn attempts_are_recorded_in_the_order_of_their_keys() {
     // The order of the locks depends on the plan, and the plan on the settings of the connection.
-    let harness = Harness::create().await.as_service("");
+    let harness = Harness::create().await.with_service_options("");
     mount_captures(&harness.psp).await;
     for _ in 0..20 {
         harness.open_new().await;
