@@ -63,6 +63,8 @@ impl Call {
                 let request = request.json(&json!({"since": Utc::now()}));
                 (request, 200, &[503])
             }
+            // No event of that order is held.
+            "POST /admin/outbox/held/{order_id}/retry" => (request, 404, &[503]),
             // A new row that needs another request fails here, because it does not get 200.
             _ => (request, 200, &[503]),
         };
