@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{Clock, LeaseEnd, Queues};
-use slots::{Outcome, Slots};
+use slots::{Slots, StepOutcome};
 
 /// Shortest time between two leases. Under load each lease then takes more rows.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
@@ -158,8 +158,8 @@ impl<W: Work> Worker<W> {
             let (pause, is_short) = tokio::select! {
                 step = self.try_step() => match step {
                     // Without a free slot the step goes on: calls that never end are a stall.
-                    Ok(Outcome { leased: 0, is_short: true }) => (self.settings.poll, true),
-                    Ok(Outcome { leased, is_short }) => {
+                    Ok(StepOutcome { leased: 0, is_short: true }) => (self.settings.poll, true),
+                    Ok(StepOutcome { leased, is_short }) => {
                         progress.end();
                         if leased > 0 {
                             continue;
@@ -191,7 +191,7 @@ impl<W: Work> Worker<W> {
         Ok(self.try_step().await?.leased)
     }
 
-    async fn try_step(&self) -> anyhow::Result<Outcome> {
+    async fn try_step(&self) -> anyhow::Result<StepOutcome> {
         let mut slots = self.take_slots();
         if slots.is_empty() {
             return Ok(slots.outcome(0));

@@ -7,7 +7,7 @@ use service_kit::Place;
 use super::Share;
 
 /// The result of a step.
-pub(super) struct Outcome {
+pub(super) struct StepOutcome {
     pub(super) leased: usize,
     /// Whether there were too few slots. Then the next freed slot is worth another step.
     pub(super) is_short: bool,
@@ -71,8 +71,8 @@ impl Slots {
         used_up.map(|(principal, _)| principal)
     }
 
-    pub(super) fn outcome(&self, leased: usize) -> Outcome {
-        Outcome {
+    pub(super) fn outcome(&self, leased: usize) -> StepOutcome {
+        StepOutcome {
             leased,
             is_short: self.is_short,
         }
