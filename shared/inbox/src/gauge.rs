@@ -7,7 +7,7 @@ use telemetry::metric;
 use crate::parked::summary;
 
 /// For [`service_kit::Gauges::read`]: counts parked messages in the table, up to
-/// [`summary::COUNT_ROWS_MAX`]. So the value is right on every replica, no matter which replica
+/// `COUNT_ROWS_MAX`. So the value is right on every replica, no matter which replica
 /// parked or redrove them.
 pub fn gauge(pool: &PgPool) -> impl Fn() -> Reading + Send + Sync + 'static {
     let pool = pool.clone();
