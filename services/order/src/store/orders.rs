@@ -27,9 +27,14 @@ pub async fn find(
     principal_id: &str,
     id: Uuid,
 ) -> sqlx::Result<Option<Order>> {
-    select_orders!("where id = $1 and principal_id = $2", id, principal_id)
-        .fetch_optional(connection)
-        .await
+    // Not `principal_id = $2`: a plan made on an empty table may then read all orders of the principal.
+    select_orders!(
+        "where id = $1 and principal_id is not distinct from $2",
+        id,
+        principal_id
+    )
+    .fetch_optional(connection)
+    .await
 }
 
 /// [`find`], and locks the order until the transaction ends.
@@ -39,7 +44,7 @@ pub async fn find_and_lock(
     id: Uuid,
 ) -> sqlx::Result<Option<Order>> {
     select_orders!(
-        "where id = $1 and principal_id = $2 for update",
+        "where id = $1 and principal_id is not distinct from $2 for update",
         id,
         principal_id
     )
@@ -52,8 +57,10 @@ pub async fn find_by_reference(
     principal_id: &str,
     reference: &str,
 ) -> sqlx::Result<Option<Order>> {
+    // Only the index of references returns rows in this order. With a plain `=` a plan made on an empty
+    // table may read all orders of the principal.
     select_orders!(
-        "where principal_id = $1 and reference = $2",
+        "where principal_id = $1 and reference between $2 and $2 order by reference limit 1",
         principal_id,
         reference
     )

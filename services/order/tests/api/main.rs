@@ -21,6 +21,7 @@ mod openapi;
 mod outage;
 mod outbox_columns;
 mod paying_again;
+mod plans;
 mod problems;
 mod put;
 mod reading;
