@@ -2,6 +2,7 @@
 
 mod availability;
 mod backlog;
+mod batch;
 mod delivery;
 mod enqueue;
 mod floors;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use events::Envelope;
-use outbox::{SHARDS, StepOutcome};
+use outbox::{Relay, SHARDS, StepOutcome};
+use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::harness::{Harness, event, eventually, numbers};
@@ -88,4 +89,27 @@ async fn paused_relay_loses_its_shards_and_resumes_safely() {
     })
     .await;
     assert_eq!(harness.ids().await, [event.id.to_string()]);
+}
+
+#[tokio::test]
+async fn outboxes_of_two_schemas_do_not_share_shards() {
+    let harness = Harness::create().await;
+    sqlx::raw_sql("create schema other")
+        .execute(&harness.pool)
+        .await
+        .unwrap();
+    let options = (*harness.pool.connect_options()).clone();
+    let other = options.options([("search_path", "other")]);
+    let pool = PgPool::connect_with(other.clone()).await.unwrap();
+    sqlx::migrate!("../../migrations/outbox")
+        .run(&pool)
+        .await
+        .unwrap();
+    let mut relay = harness.relay(harness.settings());
+    let mut other = Relay::new(harness.settings(), other, harness.wake.clone()).unwrap();
+    for _ in 0..2 {
+        assert_eq!(relay.step().await.unwrap(), StepOutcome::Idle);
+        assert_eq!(other.step().await.unwrap(), StepOutcome::Idle);
+    }
+    assert_eq!(harness.shares().await, [ALL, ALL]);
 }
