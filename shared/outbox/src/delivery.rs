@@ -86,10 +86,12 @@ impl Sender<'_> {
                     fates[at] = Some(fate);
                 }
                 Ok(None) => break,
-                Err(_) => self.give_up_on_partitions(rows, held, &mut fates).await,
-            }
-            if spans.keys().all(|at| fates[*at].is_some()) {
-                break;
+                Err(_) => {
+                    self.give_up_on_partitions(rows, held, &mut fates).await;
+                    if spans.keys().all(|at| fates[*at].is_some()) {
+                        break;
+                    }
+                }
             }
         }
         self.retry_rejected(rows, &mut fates).await;
