@@ -221,4 +221,14 @@ pub(super) const WINDOWS: &[Window] = &[
             "tests/end_to_end/cancels.rs#window_28_payment_killed_after_key_cancel",
         ],
     },
+    Window {
+        number: 29,
+        dies: "a republication, between two pieces",
+        durable: "the republication and its progress; some events marked for publishing again",
+        repaired_by: "the guard of any replica continues it; until then relays publish nothing newer",
+        points: Points::None("the test stores what a dead process leaves behind"),
+        code: &["shared/outbox/src/republish.rs#resume"],
+        sql: &["shared/outbox/src/republication.rs#begin"],
+        tests: &["shared/outbox/tests/relay/data_loss.rs#interrupted_republication_is_continued"],
+    },
 ];
