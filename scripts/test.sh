@@ -48,28 +48,9 @@ document() {
     RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --features "$FEATURES"
 }
 
-# Tests mostly wait, for leases, sessions and restarts. Lint and documentation use that time.
 run_tests() {
-    local log=$TARGET/tests.log beside=$TARGET/beside.log pid status=0
-    : >"$log"
-    beside_tests "$log" >"$beside" 2>&1 &
-    pid=$!
     "$TARGET/debug/lab" infra --kafka apache -- \
-        cargo test --workspace --features "$FEATURES" "$@" 2>&1 | tee "$log" || status=$?
-    # Tells the other side to stop waiting, if no test ran.
-    echo "     Running nothing more" >>"$log"
-    echo "== lint, checked SQL and documentation"
-    wait "$pid" || status=$?
-    cat "$beside"
-    return "$status"
-}
-
-# Not before the first test runs: the lint makes cargo believe that sources changed, and cargo would
-# build the tests again.
-beside_tests() {
-    until grep -q '^ *Running ' "$1"; do sleep 1; done
-    lint
-    document
+        cargo test --workspace --features "$FEATURES" "$@"
 }
 
 # Without the feature the long tests are not compiled, so none can pass by being skipped.
@@ -85,6 +66,8 @@ step "install" install
 step "settings" settings
 step "format" cargo fmt --all --check
 step "build" build_all
+step "lint and checked SQL" lint
+step "documentation" document
 step "dashboards and alerts" scripts/observe-check.sh
 step "tests" run_tests "$@"
 echo "All checks passed after $SECONDS s."
