@@ -37,6 +37,36 @@ fn manifests_have_their_metadata() {
     assert_none("missing in manifests", &missing);
 }
 
+/// Without doctests an example would never run.
+#[test]
+fn crates_without_doctests_have_no_examples() {
+    let sources = files(&[".rs", "README.md"]);
+    let mut examples = Vec::new();
+    for manifest in files(&["Cargo.toml"]) {
+        if !manifest.text.contains("doctest = false") {
+            continue;
+        }
+        let folder = manifest.path.trim_end_matches("Cargo.toml");
+        let own = sources.iter().filter(|file| file.path.starts_with(folder));
+        for file in own.filter(|file| has_example(&file.text)) {
+            examples.push(file.path.clone());
+        }
+    }
+    assert_none("examples in a crate with `doctest = false`", &examples);
+}
+
+/// Whether a doc comment or a README opens a block that rustdoc would run.
+fn has_example(text: &str) -> bool {
+    let docs = |line: &str| {
+        let line = line.trim_start();
+        let comment = line.strip_prefix("//!").or(line.strip_prefix("///"));
+        comment.unwrap_or(line).trim().to_owned()
+    };
+    let fences = text.lines().map(docs).filter(|line| line.starts_with("```"));
+    // Every second fence closes a block.
+    fences.step_by(2).any(|fence| matches!(&*fence, "```" | "```rust"))
+}
+
 /// The image's build reads the manifests of all members, so a member that is left out breaks it.
 #[test]
 fn images_are_built_from_every_member() {
