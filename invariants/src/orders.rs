@@ -12,8 +12,8 @@ pub(crate) const AMOUNT_DUE: &str = "select coalesce(sum(amount), 0)::bigint fro
      where status in ('paid', 'shipped')";
 
 /// The version counts state changes, so each state has exactly one legal version. It starts at 1. Each
-/// earlier attempt added two: to `declined`, and back to `placed`. Within the attempt, `paid` and `declined`
-/// are one step away and the other final states two. A state that was skipped, because its event came after
+/// earlier attempt added two: to `declined` or `failed`, and back to `placed`. Within the attempt, `paid`,
+/// `declined` and `failed` are one step away and the other final states two. A state that was skipped, because its event came after
 /// the event of the next state, counts as a step. A cancellation request adds one more, no matter when it
 /// came. Without a request no order is `cancelled`.
 pub(crate) const ILLEGAL_VERSIONS: &str =
@@ -21,16 +21,17 @@ pub(crate) const ILLEGAL_VERSIONS: &str =
      from orders
      where version <> 2 * attempt - 1
              + case status when 'placed' then 0 when 'paid' then 1 when 'declined' then 1
+                           when 'failed' then 1
                            when 'shipped' then 2 when 'cancelled' then 2
                            when 'refunded' then 2 end
              + (cancel_requested_at is not null)::integer
         or status = 'cancelled' and cancel_requested_at is null";
 
-/// A declined order is final until the customer pays again, unless its cancellation was requested:
+/// A declined or failed order is final until the customer pays again, unless its cancellation was requested:
 /// then it still has to become `cancelled`.
 pub(crate) const UNFINISHED: &str = "select format('%s is %s', id, status) from orders
-     where status not in ('shipped', 'declined', 'cancelled', 'refunded')
-        or status = 'declined' and cancel_requested_at is not null";
+     where status not in ('shipped', 'declined', 'failed', 'cancelled', 'refunded')
+        or status in ('declined', 'failed') and cancel_requested_at is not null";
 
 /// Orders whose version does not follow from their state and attempt.
 pub(crate) async fn illegal_versions(order: &PgPool) -> anyhow::Result<Vec<String>> {

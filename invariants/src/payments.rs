@@ -11,13 +11,16 @@ pub(crate) const OPEN_ATTEMPTS: &str =
     "select count(*) from payments where status in ('pending', 'unknown')";
 
 /// Refunds without an outcome.
-pub(crate) const OPEN_REFUNDS: &str = "select count(*) from refunds where status <> 'refunded'";
+pub(crate) const OPEN_REFUNDS: &str =
+    "select count(*) from refunds where status in ('pending', 'unknown')";
 
 /// The sum of direct charges, which belong to no order.
 pub(crate) const CAPTURED_DIRECTLY: &str = "select coalesce(sum(amount), 0)::bigint from payments
      where status = 'captured' and principal_id is not null";
 
-const CAPTURED: &str = "select order_id::text, amount from payments where status = 'captured'";
+/// By the name that the provider knows.
+const CAPTURED: &str = "select coalesce(provider_reference, order_id::text), amount
+     from payments where status = 'captured'";
 
 /// The captured amount per order.
 pub(crate) async fn captured(payment: &PgPool) -> anyhow::Result<BTreeMap<String, i64>> {

@@ -31,7 +31,7 @@ const EXPECTED: [(&str, &str); 15] = [
     ("order", "POST /orders"),
     ("order", "send order.placed"),
     ("payment", "process order.placed"),
-    ("payment", "POST /v1/charges"),
+    ("payment", "charge"),
     ("psp", "POST /v1/charges"),
     ("payment", "send payment.captured"),
     ("fulfilment", "process payment.captured"),

@@ -62,9 +62,14 @@ fn has_example(text: &str) -> bool {
         let comment = line.strip_prefix("//!").or(line.strip_prefix("///"));
         comment.unwrap_or(line).trim().to_owned()
     };
-    let fences = text.lines().map(docs).filter(|line| line.starts_with("```"));
+    let fences = text
+        .lines()
+        .map(docs)
+        .filter(|line| line.starts_with("```"));
     // Every second fence closes a block.
-    fences.step_by(2).any(|fence| matches!(&*fence, "```" | "```rust"))
+    fences
+        .step_by(2)
+        .any(|fence| matches!(&*fence, "```" | "```rust"))
 }
 
 /// The image's build reads the manifests of all members, so a member that is left out breaks it.

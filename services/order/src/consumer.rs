@@ -1,6 +1,10 @@
-//! Applies the events of payment and fulfilment to the orders.
+//! Applies the events of payment and fulfilment to the orders. If a payment failed only because its key can
+//! no longer be used at the provider, the next attempt is opened in the same commit.
+
+mod reopen;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use events::EventType;
@@ -9,10 +13,17 @@ use serde::Deserialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::{Status, next};
+use crate::domain::{Status, next, reopens};
 use crate::store::orders::{self, Change, State};
 
-pub struct FollowOrders;
+pub struct FollowOrders {
+    /// How often this service opens the next attempt of one order by itself.
+    pub reopens_max: u16,
+    /// Wakes the relay.
+    pub wake: outbox::Wake,
+    /// Whether the batch has written events.
+    pub reopened: AtomicBool,
+}
 
 impl Handler for FollowOrders {
     fn wants(&self, event_type: EventType) -> bool {
@@ -27,7 +38,8 @@ impl Handler for FollowOrders {
             .map(|delivery| delivery.envelope.subject)
             .collect();
         let states = orders::lock(tx, &ids).await.context("locking orders")?;
-        let changes = fold(states, new)?;
+        let folded = self.fold(states, new)?;
+        let changes = folded.changes;
         let expected = changes.len() as u64;
         if expected > 0 {
             let applied = orders::apply(tx, &changes)
@@ -39,64 +51,101 @@ impl Handler for FollowOrders {
                 "{applied} of {expected} changes applied"
             );
         }
+        reopen::apply(tx, &folded.reopened).await?;
+        let reopened = !folded.reopened.is_empty();
+        self.reopened.store(reopened, Ordering::Relaxed);
         Ok(())
     }
+
+    fn committed(&self) {
+        if self.reopened.swap(false, Ordering::Relaxed) {
+            self.wake.wake();
+        }
+    }
+}
+
+/// The result of a batch.
+struct Folded<'a> {
+    changes: Vec<Change>,
+    /// Orders whose next attempt is opened, with the event that failed the last one.
+    reopened: Vec<&'a Delivery>,
 }
 
 /// An order while the events of a batch are applied to it.
-struct Progress {
+struct Progress<'a> {
     attempt: i32,
     change: Change,
+    cancel_requested: bool,
+    reopened: i32,
+    /// The event after which the next attempt is opened.
+    reopen: Option<&'a Delivery>,
 }
 
-/// The only member of a payload that the order service reads.
+/// The only members of a payload that the order service reads.
 #[derive(Deserialize)]
-struct AttemptOnly {
+struct Outcome {
     attempt: i32,
+    #[serde(default)]
+    retry: bool,
 }
 
-/// Runs the events of each order through the state machine, in the order of their arrival.
-fn fold(states: Vec<State>, new: &[&Delivery]) -> anyhow::Result<Vec<Change>> {
-    let mut orders = BTreeMap::new();
-    for state in states {
-        let status: Status = state.status.parse()?;
-        let change = Change {
-            id: state.id,
-            version: state.version,
-            status,
-            steps: 0,
-        };
-        let attempt = state.attempt;
-        orders.insert(state.id, Progress { attempt, change });
-    }
-    for delivery in new {
-        let (id, event) = (delivery.envelope.subject, delivery.envelope.event_type);
-        let correlation_id = &delivery.envelope.correlation_id;
-        let Some(order) = orders.get_mut(&id) else {
-            tracing::warn!(
-                order_id = %id, %event, correlation_id,
-                "event ignored: order not found"
-            );
-            continue;
-        };
-        let AttemptOnly { attempt } = serde_json::from_str(&delivery.envelope.payload)
-            .with_context(|| format!("reading the attempt of {event} for order {id}"))?;
-        if !order.apply(event, attempt) {
-            let status = order.change.status;
-            tracing::info!(
-                order_id = %id, %event, attempt, %status, correlation_id,
-                "stale event ignored"
-            );
+impl FollowOrders {
+    /// Runs the events of each order through the state machine, in the order of their arrival.
+    fn fold<'a>(&self, states: Vec<State>, new: &[&'a Delivery]) -> anyhow::Result<Folded<'a>> {
+        let mut orders = BTreeMap::new();
+        for state in states {
+            orders.insert(state.id, Progress::of(state)?);
         }
+        for delivery in new {
+            let (id, event) = (delivery.envelope.subject, delivery.envelope.event_type);
+            let correlation_id = &delivery.envelope.correlation_id;
+            let Some(order) = orders.get_mut(&id) else {
+                tracing::warn!(
+                    order_id = %id, %event, correlation_id,
+                    "event ignored: order not found"
+                );
+                continue;
+            };
+            let outcome: Outcome = serde_json::from_str(&delivery.envelope.payload)
+                .with_context(|| format!("reading the attempt of {event} for order {id}"))?;
+            if !order.apply(event, outcome.attempt) {
+                let (status, attempt) = (order.change.status, outcome.attempt);
+                tracing::info!(
+                    order_id = %id, %event, attempt, %status, correlation_id,
+                    "stale event ignored"
+                );
+                continue;
+            }
+            let (cancelled, reopened) = (order.cancel_requested, order.reopened);
+            let reopens = reopens(outcome.retry, cancelled, reopened, self.reopens_max);
+            order.reopen = reopens.then_some(*delivery);
+        }
+        let reopened = orders.values().filter_map(|order| order.reopen).collect();
+        let changes = orders.into_values().map(|order| order.change);
+        Ok(Folded {
+            reopened,
+            changes: changes.filter(|change| change.steps > 0).collect(),
+        })
     }
-    Ok(orders
-        .into_values()
-        .map(|order| order.change)
-        .filter(|change| change.steps > 0)
-        .collect())
 }
 
-impl Progress {
+impl Progress<'_> {
+    fn of(state: State) -> anyhow::Result<Self> {
+        let status: Status = state.status.parse()?;
+        Ok(Self {
+            attempt: state.attempt,
+            change: Change {
+                id: state.id,
+                version: state.version,
+                status,
+                steps: 0,
+            },
+            cancel_requested: state.cancel_requested,
+            reopened: state.reopened,
+            reopen: None,
+        })
+    }
+
     /// Returns whether the event changed anything. The outcome of an earlier attempt is stale.
     fn apply(&mut self, event: EventType, attempt: i32) -> bool {
         let status = self.change.status;

@@ -2,11 +2,12 @@
 
 pub mod cancellation;
 pub mod draft;
+pub mod event;
 pub mod order;
 pub mod payment;
 pub mod status;
 
 pub use cancellation::{Cancellation, cancel};
 pub use draft::{Draft, InvalidDraft};
-pub use payment::{NotPayable, PaymentRequest, pay_again};
+pub use payment::{NotPayable, PaymentRequest, pay_again, reopens};
 pub use status::{FIRST_VERSION, Status, next};

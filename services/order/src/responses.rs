@@ -131,7 +131,7 @@ pub fn not_payable(order_id: Uuid, reason: NotPayable) -> Problem {
     let problem = match reason {
         NotPayable::Open => conflict(
             "payment_open",
-            "A payment of this order is in progress. If it is declined, try again.",
+            "A payment of this order is in progress. If it is declined or fails, try again.",
         )
         .retry_after(RETRY_AFTER),
         NotPayable::Paid => conflict("already_paid", "This order is paid. Nothing was charged."),

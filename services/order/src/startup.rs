@@ -1,5 +1,7 @@
 //! Assembles the order service.
 
+use std::sync::atomic::AtomicBool;
+
 use anyhow::Context as _;
 use api_keys::Authenticator;
 use application::{Application, Builder};
@@ -29,9 +31,14 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         wake: wake.clone(),
         key_window_seconds: config.idempotency.key_window_seconds,
     };
+    let follow_orders = FollowOrders {
+        reopens_max: config.payment_reopens_max,
+        wake: wake.clone(),
+        reopened: AtomicBool::default(),
+    };
     let mut builder = builder
         .outbox(wake)?
-        .consumer(FollowOrders)?
+        .consumer(follow_orders)?
         .sweep("expired idempotency keys", idempotency::sweep(&pool))
         .routes(routes::table(services));
     for writer in writers {

@@ -12,8 +12,8 @@ use service_kit::{crash, database};
 use sqlx::PgPool;
 use telemetry::{Kind, Span, metric};
 
-use crate::domain::{AttemptStatus, Leased, ProviderAnswer, ProviderCall};
-use crate::psp;
+use crate::domain::{AttemptStatus, Leased, ProviderAnswer, ProviderCall, ProviderLimits};
+use crate::provider::{self, Call, Provider};
 use crate::store::queues::Floors;
 use crate::store::{payments, refunds};
 
@@ -26,9 +26,8 @@ pub struct Charger {
     pub queue: Queue,
     pub queues: Arc<ChargerQueues>,
     pub pool: PgPool,
-    pub psp: psp::Client,
-    /// How long after its first try a key may be sent again.
-    pub resend_max: Duration,
+    pub provider: Arc<dyn Provider>,
+    pub limits: ProviderLimits,
 }
 
 /// Which rows a charger leases. Each queue has its own charger and its own slots, so that many calls
@@ -60,15 +59,12 @@ impl Work for Charger {
 
     async fn lease(&self, request: LeaseRequest) -> anyhow::Result<Vec<Leased>> {
         let mut connection = database::acquire(&self.pool).await.context("connecting")?;
-        let (floors, resend_max) = (
-            Floors::of(&request, self.queues.of(self.queue)),
-            self.resend_max,
-        );
+        let floors = Floors::of(&request, self.queues.of(self.queue));
         let leased = match self.queue.attempts() {
             Some(status) => {
-                payments::lease_due(&mut connection, status, &request, &floors, resend_max).await
+                payments::lease_due(&mut connection, status, &request, &floors, &self.limits).await
             }
-            None => refunds::lease_due(&mut connection, &request, &floors, resend_max).await,
+            None => refunds::lease_due(&mut connection, &request, &floors, &self.limits).await,
         };
         leased.with_context(|| format!("leasing from {:?}", self.queue))
     }
@@ -96,16 +92,21 @@ impl Work for Charger {
         let started = Instant::now();
         let traceparent = span.traceparent();
         let [in_flight, answered] = call_points(&leased.call);
-        let request = self.psp.call(&leased, traceparent.as_deref());
+        let call = Call {
+            leased: &leased,
+            traceparent: traceparent.as_deref(),
+        };
+        let request = provider::make(&*self.provider, call);
         let answer = crash::during(in_flight, request).await;
         crash::point(answered);
+        let answer = leased.interpret(answer, self.limits.absence_age);
         metrics::gauge!(metric::CHARGES_IN_FLIGHT).decrement(1);
-        if let ProviderAnswer::Unknown { reason, .. } = &answer {
-            span.fail(reason.clone());
+        if let Some(reason) = answer.open_reason() {
+            span.fail(reason.to_owned());
             tracing::info!(
-                call = name, order_id = %leased.order_id, attempt = leased.attempt,
+                call = name, outcome = answer.name(), order_id = %leased.order_id, attempt = leased.attempt,
                 tries = leased.tries, correlation_id = leased.correlation_id, reason,
-                "provider call has an unknown outcome"
+                "provider call has no outcome yet"
             );
         }
         let outcome = answer.name();

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::domain::ProviderLimits;
 
 /// The payment service of ChargeOnce: charges and refunds each order once.
 #[derive(Debug, Parser)]
@@ -50,17 +52,33 @@ pub struct Config {
     /// instead. After the window the same key would charge a second time.
     #[arg(long, env = "PSP_KEY_MARGIN_SECONDS", default_value_t = 3_600)]
     pub psp_key_margin_seconds: u64,
+    /// How long after the last send of a key a look-up without a result is believed. Must be longer than
+    /// the provider's look-ups lag behind its charges.
+    #[arg(long, env = "PSP_ABSENCE_AGE_MS", default_value_t = 10_000)]
+    pub psp_absence_age_ms: u64,
+    /// Whether the provider can cancel a key. If not, an attempt that was sent is settled before it is
+    /// closed.
+    #[arg(long, env = "PSP_CAN_CANCEL_KEYS", default_value_t = true, action = ArgAction::Set)]
+    pub psp_can_cancel_keys: bool,
     /// Pause between two reconciliations; 0 means only on demand.
     #[arg(long, env = "RECONCILE_INTERVAL_SECONDS", default_value_t = 300)]
     pub reconcile_interval_seconds: u64,
     /// The reconciler skips charges more recent than this: a charger may still be working on them.
     #[arg(long, env = "RECONCILE_GRACE_SECONDS", default_value_t = 60)]
     pub reconcile_grace_seconds: u64,
-    /// How long the reconciler waits before it refunds an orphan charge: one under our key without an
-    /// attempt. After a database restore, redelivered events may bring the attempt back.
-    #[arg(long, env = "RECONCILE_ORPHAN_GRACE_SECONDS", default_value_t = 86_400)]
-    pub reconcile_orphan_grace_seconds: u64,
-    /// How far back a scheduled reconciliation looks.
+    /// Maximum number of charges that one reconciliation refunds because they contradict our attempts.
+    /// Past it the run stops and raises an alert: so many are more likely our mistake.
+    #[arg(long, env = "RECONCILE_REFUNDS_MAX", default_value_t = 100)]
+    pub reconcile_refunds_max: usize,
+    /// Time between two full walks, which compare old charges again. A scheduled reconciliation compares
+    /// only what is new, and part of a full walk that is due.
+    #[arg(
+        long,
+        env = "RECONCILE_WALK_INTERVAL_SECONDS",
+        default_value_t = 86_400
+    )]
+    pub reconcile_walk_interval_seconds: u64,
+    /// How far back the first reconciliation and every full walk look.
     #[arg(long, env = "RECONCILE_LOOKBACK_SECONDS", default_value_t = 7 * 86_400)]
     pub reconcile_lookback_seconds: u64,
     /// How long the reports of reconciliations are kept.
@@ -142,6 +160,14 @@ impl Config {
             .psp_key_window_seconds
             .saturating_sub(self.psp_key_margin_seconds);
         Duration::from_secs(seconds)
+    }
+
+    pub fn provider_limits(&self) -> ProviderLimits {
+        ProviderLimits {
+            resend_max: self.resend_max(),
+            absence_age: Duration::from_millis(self.psp_absence_age_ms),
+            can_cancel: self.psp_can_cancel_keys,
+        }
     }
 
     pub fn lease(&self) -> Duration {

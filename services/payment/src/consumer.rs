@@ -105,6 +105,7 @@ fn first_attempt(delivery: &Delivery) -> anyhow::Result<NewAttempt> {
         lines: serde_json::to_value(&placed.lines)?,
         correlation_id: delivery.envelope.correlation_id.clone(),
         traceparent: delivery.traceparent(),
+        requested_at: delivery.envelope.time,
     })
 }
 
@@ -121,6 +122,7 @@ fn next_attempt(delivery: &Delivery) -> anyhow::Result<NewAttempt> {
         lines: serde_json::to_value(&requested.lines)?,
         correlation_id: delivery.envelope.correlation_id.clone(),
         traceparent: delivery.traceparent(),
+        requested_at: delivery.envelope.time,
     })
 }
 
@@ -132,6 +134,7 @@ fn rejection(delivery: &Delivery) -> anyhow::Result<Rejection> {
         reason: rejected.reason,
         correlation_id: delivery.envelope.correlation_id.clone(),
         traceparent: delivery.traceparent(),
+        requested_at: delivery.envelope.time,
     })
 }
 

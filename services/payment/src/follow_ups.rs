@@ -3,16 +3,18 @@
 
 use anyhow::Context as _;
 use events::{
-    Envelope, Event, Line, Origin, PaymentCaptured, PaymentDeclined, PaymentRefunded, PaymentVoided,
+    Envelope, Event, Line, Origin, PaymentCaptured, PaymentDeclined, PaymentFailed,
+    PaymentRefunded, PaymentVoided,
 };
 use idempotency::{Key, Scope, StoredResponse, store as keys};
 use money::Currency;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::ProviderAnswer;
 use crate::domain::direct::DIRECT_ROUTE;
+use crate::domain::provider_answer::PROVIDER_ERROR;
 use crate::domain::provider_key::refund_key;
+use crate::domain::{ProviderAnswer, RefundStatus};
 use crate::responses;
 use crate::store::payments::SettledAttempt;
 use crate::store::refunds::{self, NewRefund, SettledRefund};
@@ -22,6 +24,8 @@ const SOURCE: &str = "payment";
 /// The versions of the payloads.
 const CAPTURED_VERSION: u16 = 2;
 const PAYLOAD_VERSION: u16 = 1;
+/// The reason of a refund that an operator made at the provider before the charge was recorded here.
+const BY_HAND: &str = "refunded_by_hand";
 
 /// Collects the rows that a transaction writes in addition to the outcomes.
 #[derive(Default)]
@@ -56,6 +60,16 @@ impl FollowUps {
             });
             let completion = completion.map(|it| (settled.order_id, it));
             self.direct.extend(completion);
+            if let ProviderAnswer::RefundedByHand {
+                charge_id,
+                refund_id,
+            } = answer
+            {
+                self.refunds.push(NewRefund {
+                    made_by_hand: Some(refund_id.clone()),
+                    ..refund_of(settled, charge_id, BY_HAND, traceparent)
+                });
+            }
             return Ok(());
         }
         let (order_id, attempt) = (settled.order_id, settled.attempt);
@@ -65,20 +79,14 @@ impl FollowUps {
                 let event = captured(settled, charge_id)?;
                 self.announce(correlation_id, traceparent.clone(), &event)?;
                 if let Some(reason) = &settled.rejection_reason {
-                    self.refunds.push(NewRefund {
-                        charge_id: charge_id.clone(),
-                        key: refund_key(order_id, attempt),
-                        order_id,
-                        attempt,
-                        principal: settled.principal.clone(),
-                        amount: settled.amount,
-                        currency: settled.currency.clone(),
-                        reason: reason.clone(),
-                        correlation_id: settled.correlation_id.clone(),
-                        traceparent,
-                    });
+                    let refund = refund_of(settled, charge_id, reason, traceparent);
+                    self.refunds.push(refund);
                 }
             }
+            ProviderAnswer::RefundedByHand {
+                charge_id,
+                refund_id,
+            } => self.add_refunded_by_hand(settled, charge_id, refund_id, traceparent)?,
             ProviderAnswer::Declined { code } => {
                 let event = PaymentDeclined {
                     v: PAYLOAD_VERSION,
@@ -87,18 +95,72 @@ impl FollowUps {
                     decline_code: code.clone(),
                 };
                 self.announce(correlation_id, traceparent.clone(), &event)?;
-                if settled.rejection_reason.is_some() {
-                    self.add_voided((order_id, attempt), correlation_id, traceparent)?;
-                }
+                self.add_void_if_rejected(settled, traceparent)?;
+            }
+            ProviderAnswer::Failed { code } => {
+                let event = PaymentFailed {
+                    v: PAYLOAD_VERSION,
+                    order_id,
+                    attempt,
+                    failure_code: code.clone(),
+                    // Nothing is wrong with the payment: only this key cannot be used any more.
+                    retry: code == PROVIDER_ERROR,
+                };
+                self.announce(correlation_id, traceparent.clone(), &event)?;
+                self.add_void_if_rejected(settled, traceparent)?;
             }
             ProviderAnswer::Cancelled => {
                 self.add_voided((order_id, attempt), correlation_id, traceparent)?;
             }
-            ProviderAnswer::Absent
-            | ProviderAnswer::Refunded { .. }
+            ProviderAnswer::Refunded { .. }
+            | ProviderAnswer::Absent
+            | ProviderAnswer::Processing
+            | ProviderAnswer::KeySpent { .. }
+            | ProviderAnswer::Refused { .. }
             | ProviderAnswer::Unknown { .. } => {}
         }
         Ok(())
+    }
+
+    /// The charge is already refunded: fulfilment must not hear that it was captured, and the order ends
+    /// as refunded.
+    fn add_refunded_by_hand(
+        &mut self,
+        settled: &SettledAttempt,
+        charge_id: &str,
+        refund_id: &str,
+        traceparent: Option<String>,
+    ) -> anyhow::Result<()> {
+        let reason = settled.rejection_reason.as_deref().unwrap_or(BY_HAND);
+        let event = PaymentRefunded {
+            v: PAYLOAD_VERSION,
+            order_id: settled.order_id,
+            attempt: settled.attempt,
+            charge_id: charge_id.to_owned(),
+            refund_id: refund_id.to_owned(),
+            amount: settled.amount,
+            currency: settled.currency.parse()?,
+            reason: reason.to_owned(),
+        };
+        self.announce(&settled.correlation_id, traceparent.clone(), &event)?;
+        self.refunds.push(NewRefund {
+            made_by_hand: Some(refund_id.to_owned()),
+            ..refund_of(settled, charge_id, reason, traceparent)
+        });
+        Ok(())
+    }
+
+    /// A rejected attempt that took no money is also voided, so that the order becomes `cancelled`.
+    fn add_void_if_rejected(
+        &mut self,
+        settled: &SettledAttempt,
+        traceparent: Option<String>,
+    ) -> anyhow::Result<()> {
+        if settled.rejection_reason.is_none() {
+            return Ok(());
+        }
+        let attempt = (settled.order_id, settled.attempt);
+        self.add_voided(attempt, &settled.correlation_id, traceparent)
     }
 
     /// Adds the event of an attempt that took no money and never will.
@@ -116,14 +178,15 @@ impl FollowUps {
         self.announce(correlation_id, traceparent, &event)
     }
 
-    /// Adds the event of a settled refund. The refund of an orphan charge changes no order, so it has no
-    /// event.
+    /// Adds the event of a settled refund. The refund of an orphan charge changes no order, and a failed
+    /// one waits for an operator; neither has an event.
     pub fn add_refunded(
         &mut self,
         settled: SettledRefund,
         traceparent: Option<String>,
     ) -> anyhow::Result<()> {
-        if settled.key != refund_key(settled.order_id, settled.attempt) {
+        let is_of_order = settled.key == refund_key(settled.order_id, settled.attempt);
+        if !is_of_order || settled.status == RefundStatus::Failed {
             return Ok(());
         }
         let event = PaymentRefunded {
@@ -190,6 +253,29 @@ impl FollowUps {
         };
         self.events.push(Envelope::seal(origin, event)?);
         Ok(())
+    }
+}
+
+fn refund_of(
+    settled: &SettledAttempt,
+    charge_id: &str,
+    reason: &str,
+    traceparent: Option<String>,
+) -> NewRefund {
+    NewRefund {
+        charge_id: charge_id.to_owned(),
+        key: refund_key(settled.order_id, settled.attempt),
+        order_id: settled.order_id,
+        attempt: settled.attempt,
+        principal: settled.principal.clone(),
+        amount: settled.amount,
+        currency: settled.currency.clone(),
+        reason: reason.to_owned(),
+        correlation_id: settled.correlation_id.clone(),
+        traceparent,
+        reference: None,
+        requested_at: None,
+        made_by_hand: None,
     }
 }
 

@@ -27,6 +27,8 @@ pub fn gauge(pool: &PgPool) -> impl Fn() -> Reading + Send + Sync + 'static {
                     .set(attempts.oldest_seconds);
             }
             metrics::gauge!(metric::REFUNDS_OPEN).set(open.refunds as f64);
+            metrics::gauge!(metric::REFUNDS_FAILED).set(open.refunds_failed as f64);
+            metrics::gauge!(metric::UNEXPLAINED_CHARGES).set(open.unexplained as f64);
             Ok(())
         })
     }

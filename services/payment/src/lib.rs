@@ -7,6 +7,7 @@ pub mod direct;
 pub mod domain;
 pub mod follow_ups;
 pub mod gauge;
+pub mod provider;
 pub mod psp;
 pub mod queue_keeper;
 pub mod reconciler;

@@ -1,22 +1,26 @@
-//! Calls to the payment provider.
+//! The mock provider's protocol: requests and their responses over HTTP.
 
-mod ledger;
+mod books;
+mod responses;
 
 use std::time::Duration;
 
 use anyhow::Context as _;
 use reqwest::{RequestBuilder, Url};
 use serde_json::json;
-use service_kit::{crash, retry_after};
+use service_kit::retry_after;
 use telemetry::http::{CORRELATION_ID, TRACEPARENT};
 
-use crate::domain::provider_answer::{self, Response};
-use crate::domain::{Leased, ProviderAnswer, ProviderCall};
-
-pub use ledger::Page;
+use crate::domain::ProviderAnswer;
+use crate::provider::{Answer, BooksPage, Call, Provider};
+use responses::{Expected, Response};
 
 /// Maximum number of idle connections kept open to the provider.
 const IDLE_CONNECTIONS_MAX: usize = 256;
+/// Longest response to a call, in bytes. A charge has less than one kilobyte.
+const RESPONSE_LEN_MAX: usize = 256 * 1_024;
+/// The provider repeats a stored response.
+const REPLAYED: &str = "idempotent-replayed";
 
 #[derive(Clone)]
 pub struct Client {
@@ -49,120 +53,184 @@ impl Client {
         })
     }
 
-    /// Makes the call of a leased row. Never fails: without a response the answer is
-    /// [`ProviderAnswer::Unknown`].
-    pub async fn call(&self, leased: &Leased, traceparent: Option<&str>) -> ProviderAnswer {
-        let call = Call {
-            client: self,
-            leased,
-            traceparent,
-        };
-        let answer = match &leased.call {
-            ProviderCall::Charge { payment_method } => call.charge(payment_method).await,
-            ProviderCall::LookUpCharge => call.look_up_charge().await,
-            ProviderCall::CancelKey => call.cancel_key().await,
-            ProviderCall::Refund { charge_id, key } => call.refund(charge_id, key).await,
-            ProviderCall::LookUpRefund { key } => call.look_up_refund(key).await,
-        };
-        answer.unwrap_or_else(|error| ProviderAnswer::Unknown {
-            reason: describe(&error),
-            retry_after: None,
-        })
-    }
-}
-
-/// One call, with the leased row that needs it.
-struct Call<'a> {
-    client: &'a Client,
-    leased: &'a Leased,
-    traceparent: Option<&'a str>,
-}
-
-impl Call<'_> {
-    async fn charge(&self, payment_method: &str) -> reqwest::Result<ProviderAnswer> {
-        let request = self.post(&self.client.charges_url).json(&json!({
+    async fn send_charge(
+        &self,
+        call: Call<'_>,
+        payment_method: &str,
+    ) -> Result<ProviderAnswer, Failure> {
+        let request = self.post(&self.charges_url, call).json(&json!({
             // The order, so that a charge can be found without its key.
-            "reference": self.leased.order_id,
-            "amount": self.leased.amount,
-            "currency": self.leased.currency,
+            "reference": call.leased.reference,
+            "amount": call.leased.amount,
+            "currency": call.leased.currency,
             "payment_method": payment_method,
         }));
-        let request = request.header("idempotency-key", self.leased.key());
-        // The lease was valid a moment ago. A process that is paused here may still send the charge after
-        // another process took over; the key makes that harmless.
-        crash::point("charge.sending");
-        Ok(provider_answer::read_charge(&send(request).await?))
+        let request = request.header("idempotency-key", call.leased.key());
+        let response = send(request, RESPONSE_LEN_MAX).await?;
+        let answer = responses::charge(&Expected::of(call.leased), &response);
+        let ProviderAnswer::Captured { .. } = &answer else {
+            return Ok(answer);
+        };
+        if !response.replayed {
+            return Ok(answer);
+        }
+        // A replay shows the charge as it was. Only the books show that it was refunded by hand since.
+        match self.find_charge(call).await? {
+            // The look-up lags behind.
+            ProviderAnswer::Absent => Ok(answer),
+            current => Ok(current),
+        }
     }
 
-    async fn cancel_key(&self) -> reqwest::Result<ProviderAnswer> {
-        let request = self.post(&self.client.cancellations_url).json(&json!({
-            "key": self.leased.key(),
-            "reference": self.leased.order_id,
-        }));
-        Ok(provider_answer::read_cancellation(&send(request).await?))
-    }
-
-    async fn refund(&self, charge_id: &str, key: &str) -> reqwest::Result<ProviderAnswer> {
-        let request = self.post(&self.client.refunds_url).json(&json!({
-            "charge_id": charge_id,
-            "amount": self.leased.amount,
-            "reference": self.leased.order_id,
-        }));
-        let response = send(request.header("idempotency-key", key)).await?;
-        Ok(provider_answer::read_refund(&response))
-    }
-
-    async fn look_up_charge(&self) -> reqwest::Result<ProviderAnswer> {
-        let (key, reference) = (self.leased.key(), self.leased.order_id.to_string());
-        let by_key = self.get(&self.client.charges_url, "key", &key);
-        let by_reference = self.get(&self.client.charges_url, "reference", &reference);
+    async fn find_charge(&self, call: Call<'_>) -> Result<ProviderAnswer, Failure> {
+        let key = call.leased.key();
+        let by_key = self.get(&self.charges_url, ("key", &key), call);
+        let by_reference = ("reference", &*call.leased.reference);
+        let by_reference = self.get(&self.charges_url, by_reference, call);
         // Both at once: a look-up takes no longer than any other call, and fits into the lease.
-        let (by_key, by_reference) = tokio::try_join!(send(by_key), send(by_reference))?;
-        Ok(provider_answer::read_charge_lookup(
+        let (by_key, by_reference) = tokio::try_join!(
+            send(by_key, RESPONSE_LEN_MAX),
+            send(by_reference, RESPONSE_LEN_MAX)
+        )?;
+        let expected = Expected::of(call.leased);
+        Ok(responses::charge_lookup(
+            &expected,
             &key,
             &by_key,
             &by_reference,
         ))
     }
 
-    async fn look_up_refund(&self, key: &str) -> reqwest::Result<ProviderAnswer> {
-        let by_key = send(self.get(&self.client.refunds_url, "key", key)).await?;
-        Ok(provider_answer::read_refund_lookup(key, &by_key))
+    async fn cancel(&self, call: Call<'_>) -> Result<ProviderAnswer, Failure> {
+        let request = self.post(&self.cancellations_url, call).json(&json!({
+            "key": call.leased.key(),
+            "reference": call.leased.reference,
+        }));
+        let response = send(request, RESPONSE_LEN_MAX).await?;
+        Ok(responses::cancellation(
+            &Expected::of(call.leased),
+            &response,
+        ))
     }
 
-    fn post(&self, url: &Url) -> RequestBuilder {
-        self.with_context(self.client.http.post(url.clone()))
+    /// Looks first: an operator may have refunded the charge by hand, under a key of their own.
+    async fn send_refund(
+        &self,
+        call: Call<'_>,
+        charge_id: &str,
+    ) -> Result<ProviderAnswer, Failure> {
+        match self.find_refund(call, charge_id).await? {
+            ProviderAnswer::Absent => {}
+            found => return Ok(found),
+        }
+        let request = self.post(&self.refunds_url, call).json(&json!({
+            "charge_id": charge_id,
+            "amount": call.leased.amount,
+            "reference": call.leased.reference,
+        }));
+        let request = request.header("idempotency-key", call.leased.key());
+        let response = send(request, RESPONSE_LEN_MAX).await?;
+        Ok(responses::refund(&Expected::of(call.leased), &response))
     }
 
-    fn get(&self, url: &Url, name: &str, value: &str) -> RequestBuilder {
-        self.with_context(self.client.http.get(url.clone()).query(&[(name, value)]))
+    async fn find_refund(
+        &self,
+        call: Call<'_>,
+        charge_id: &str,
+    ) -> Result<ProviderAnswer, Failure> {
+        let key = call.leased.key();
+        let by_key = self.get(&self.refunds_url, ("key", &key), call);
+        let by_charge = self.get(&self.refunds_url, ("charge_id", charge_id), call);
+        let (by_key, by_charge) = tokio::try_join!(
+            send(by_key, RESPONSE_LEN_MAX),
+            send(by_charge, RESPONSE_LEN_MAX)
+        )?;
+        let expected = Expected::of(call.leased);
+        Ok(responses::refund_lookup(
+            &expected, &key, charge_id, &by_key, &by_charge,
+        ))
     }
 
-    fn with_context(&self, request: RequestBuilder) -> RequestBuilder {
-        let request = request.header(CORRELATION_ID, &self.leased.correlation_id);
+    fn post(&self, url: &Url, call: Call<'_>) -> RequestBuilder {
+        self.with_context(self.http.post(url.clone()), call)
+    }
+
+    fn get(&self, url: &Url, parameter: (&str, &str), call: Call<'_>) -> RequestBuilder {
+        self.with_context(self.http.get(url.clone()).query(&[parameter]), call)
+    }
+
+    fn with_context(&self, request: RequestBuilder, call: Call<'_>) -> RequestBuilder {
+        let request = request.header(CORRELATION_ID, &call.leased.correlation_id);
         // The call ends with the lease, however late it started.
-        let request = request.timeout(self.leased.ends.remaining().min(self.client.timeout));
-        match self.traceparent {
+        let request = request.timeout(call.leased.ends.remaining().min(self.timeout));
+        match call.traceparent {
             Some(traceparent) => request.header(TRACEPARENT, traceparent),
             None => request,
         }
     }
 }
 
-async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
-    let raw = request.send().await?;
-    Ok(Response {
-        retry_after: retry_after::parse(raw.headers()),
-        status: raw.status().as_u16(),
-        body: raw.bytes().await?.to_vec(),
+impl Provider for Client {
+    fn charge<'a>(&'a self, call: Call<'a>, payment_method: &'a str) -> Answer<'a> {
+        Box::pin(async move { or_unknown(self.send_charge(call, payment_method).await) })
+    }
+
+    fn look_up_charge<'a>(&'a self, call: Call<'a>) -> Answer<'a> {
+        Box::pin(async move { or_unknown(self.find_charge(call).await) })
+    }
+
+    fn cancel_key<'a>(&'a self, call: Call<'a>) -> Answer<'a> {
+        Box::pin(async move { or_unknown(self.cancel(call).await) })
+    }
+
+    fn refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> Answer<'a> {
+        Box::pin(async move { or_unknown(self.send_refund(call, charge_id).await) })
+    }
+
+    fn look_up_refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> Answer<'a> {
+        Box::pin(async move { or_unknown(self.find_refund(call, charge_id).await) })
+    }
+
+    fn books<'a>(&'a self, after: &'a str, limit: u32) -> BooksPage<'a> {
+        Box::pin(self.read_books(after, limit))
+    }
+}
+
+/// Why there is no response.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Failure(&'static str);
+
+fn or_unknown(answer: Result<ProviderAnswer, Failure>) -> ProviderAnswer {
+    answer.unwrap_or_else(|failure| ProviderAnswer::Unknown {
+        reason: failure.0.to_owned(),
+        retry_after: None,
     })
 }
 
-fn describe(error: &reqwest::Error) -> String {
-    let kind = match error {
+/// Sends the request and reads a response of at most `len_max` bytes.
+async fn send(request: RequestBuilder, len_max: usize) -> Result<Response, Failure> {
+    let mut raw = request.send().await.map_err(describe)?;
+    let replayed = raw.headers().get(REPLAYED);
+    let mut response = Response {
+        retry_after: retry_after::parse(raw.headers()),
+        status: raw.status().as_u16(),
+        replayed: replayed.is_some_and(|value| value == "true"),
+        body: Vec::new(),
+    };
+    while let Some(chunk) = raw.chunk().await.map_err(describe)? {
+        if response.body.len() + chunk.len() > len_max {
+            return Err(Failure("the response is too long"));
+        }
+        response.body.extend_from_slice(&chunk);
+    }
+    Ok(response)
+}
+
+fn describe(error: reqwest::Error) -> Failure {
+    Failure(match error {
         _ if error.is_timeout() => "timed out",
         _ if error.is_connect() => "no connection",
         _ => "connection lost",
-    };
-    kind.to_owned()
+    })
 }

@@ -1,10 +1,15 @@
 //! The reconciler: compares the provider's books with our tables, both ways, page by page.
 //!
-//! It settles unknown outcomes, refunds orphan charges and reports all other differences. One
-//! commit stores the changes of a page and its part of the report. The process may die at any
-//! point: every step is idempotent, and the next reconciliation repeats an interrupted one.
+//! It settles unknown outcomes, refunds charges that contradict a known attempt, and reports all other
+//! differences. Money whose reason we do not know stays where it is until an operator decides. One
+//! commit stores the changes of a page, its part of the report and the position in the books. The process
+//! may die at any point: every step is idempotent, and the next run goes on from the last page.
+//!
+//! A scheduled run starts where the last one ended, so it costs what is new. Old charges are compared again
+//! by a rare full walk, a limited number of pages per run.
 
 mod page;
+mod page_result;
 mod sweep;
 
 use std::sync::Arc;
@@ -15,12 +20,14 @@ use chrono::Utc;
 use service_kit::database::{self, STORE_TIMEOUT};
 use service_kit::{Progress, crash};
 use sqlx::{Connection as _, PgConnection, PgPool};
+use telemetry::metric;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::charger::ChargerQueues;
-use crate::psp;
+use crate::provider::Provider;
+use crate::store::reconciliation_progress as progress;
 use crate::store::reconciliations::{self, Report};
 use crate::waiting::Waiting;
 use page::Range;
@@ -32,20 +39,26 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 const STALL_MAX: Duration = Duration::from_secs(180);
 /// Charges compared in one transaction.
 const PAGE_ROWS: u32 = 500;
+/// Pages of a full walk that one scheduled run compares.
+const WALK_PAGES_MAX: usize = 100;
+/// Why a run stopped, in its report.
+const REFUND_LIMIT: &str = "refund_limit";
 /// Number of bits after the milliseconds in a version 7 UUID.
 const UUID_V7_TIME_SHIFT: u32 = 80;
 
 #[derive(Clone)]
 pub struct Reconciler {
     pub pool: PgPool,
-    pub psp: psp::Client,
+    pub provider: Arc<dyn Provider>,
     /// Pause between two reconciliations. Zero: reconcile only on demand.
     pub interval: Duration,
     /// The reconciler skips charges more recent than this: a charger may still be working on them.
     pub grace: Duration,
-    /// How long a charge under our key waits for its attempt before it is refunded.
-    pub orphan_grace: Duration,
-    /// How far back a scheduled reconciliation looks.
+    /// Maximum number of refunds that one run may open. Past it the run stops.
+    pub refunds_max: usize,
+    /// Time between two full walks.
+    pub walk_interval: Duration,
+    /// How far back the first run and every full walk look.
     pub lookback: Duration,
     pub wake: outbox::Wake,
     /// Wakes the charger of refunds.
@@ -73,6 +86,7 @@ pub enum Error {
 
 impl Reconciler {
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        metrics::counter!(metric::RECONCILIATIONS_STOPPED).increment(0);
         if self.interval.is_zero() {
             shutdown.cancelled().await;
             return Ok(());
@@ -142,46 +156,119 @@ impl Reconciler {
         let id = database::query_with_timeout(STORE_TIMEOUT, begin)
             .await
             .context("starting a report")?;
-        self.compare_pages(guard, id, trigger.start(self.lookback))
-            .await?;
+        let stopped = self.compare_books(guard, id, trigger).await?;
+        if stopped.is_some() {
+            metrics::counter!(metric::RECONCILIATIONS_STOPPED).increment(1);
+            tracing::error!(
+                report = id,
+                refunds_max = self.refunds_max,
+                "reconciliation stopped: too many charges contradict our attempts; check that this \
+                 service uses the right database and provider account"
+            );
+        }
         let finish = async {
             let mut connection = database::acquire(&self.pool).await?;
-            reconciliations::finish(&mut connection, id).await
+            reconciliations::finish(&mut connection, id, stopped).await
         };
         database::query_with_timeout(STORE_TIMEOUT, finish)
             .await
             .context("finishing the report")
     }
 
-    async fn compare_pages(
+    /// Returns why the run stopped early, if it did.
+    async fn compare_books(
         &self,
         guard: &mut PgConnection,
         report: i64,
-        start: Uuid,
-    ) -> anyhow::Result<()> {
-        let mut after = start.to_string();
-        let mut differences_left = page::DIFFERENCES_MAX;
+        trigger: Trigger,
+    ) -> anyhow::Result<Option<&'static str>> {
+        let mut run = Run {
+            report,
+            differences_left: page::DIFFERENCES_MAX,
+            refunds_left: self.refunds_max,
+        };
+        if trigger == (Trigger::Operator { all: true }) {
+            let start = Uuid::nil().to_string();
+            return self.walk(guard, &mut run, start, Walk::Once).await;
+        }
+        let read = async {
+            let mut connection = database::acquire(&self.pool).await?;
+            progress::read(&mut connection, self.walk_interval).await
+        };
+        let progress = database::query_with_timeout(STORE_TIMEOUT, read);
+        let progress = progress.await.context("reading the position")?;
+        let oldest = lookback_start(self.lookback).to_string();
+        let start = match progress.verified_to {
+            first if first.is_empty() => oldest.clone(),
+            verified_to => verified_to,
+        };
+        let stopped = self.walk(guard, &mut run, start, Walk::New).await?;
+        if stopped.is_some() || !(progress.walk_is_due || progress.walk_after.is_some()) {
+            return Ok(stopped);
+        }
+        let start = progress.walk_after.unwrap_or(oldest);
+        self.walk(guard, &mut run, start, Walk::Full).await
+    }
+
+    async fn walk(
+        &self,
+        guard: &mut PgConnection,
+        run: &mut Run,
+        start: String,
+        walk: Walk,
+    ) -> anyhow::Result<Option<&'static str>> {
+        let mut after = start;
         let progress = Progress::current(STALL_MAX);
-        loop {
+        for _ in 0..walk.pages_max() {
             let _step = progress.step();
-            let page = self.psp.ledger(&after, PAGE_ROWS).await?;
+            let page = self.provider.books(&after, PAGE_ROWS).await?;
             crash::point("reconcile.page_read");
             let range = Range {
                 last: page.next.as_deref(),
                 after: &after,
             };
-            let compare = self.compare(report, range, &page.data, differences_left);
-            differences_left = database::with_timeout(PAGE_TIMEOUT, compare).await?;
+            let compared = self.compare_or_split(run, walk, range, &page).await?;
             crash::point("reconcile.page_committed");
             // Keeps the session alive. If the process is paused, Postgres ends the session and
             // frees the lock.
             database::query_with_timeout(STORE_TIMEOUT, guard.ping())
                 .await
                 .context("the lock is lost, another reconciliation may be running")?;
-            match page.next {
-                Some(next) => after = next,
-                None => return Ok(()),
+            if compared.capped {
+                return Ok(Some(REFUND_LIMIT));
             }
+            match page.next {
+                Some(next) if !compared.recent || walk != Walk::New => after = next,
+                _ => break,
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What one run may still do.
+struct Run {
+    report: i64,
+    differences_left: usize,
+    refunds_left: usize,
+}
+
+/// Which part of the books is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Walk {
+    /// From the last verified charge to the newest.
+    New,
+    /// The old charges again, part of them in each run.
+    Full,
+    /// All charges, on an operator's request.
+    Once,
+}
+
+impl Walk {
+    const fn pages_max(self) -> usize {
+        match self {
+            Self::New | Self::Once => usize::MAX,
+            Self::Full => WALK_PAGES_MAX,
         }
     }
 }
@@ -194,14 +281,11 @@ impl Trigger {
             Self::Operator { .. } => "operator",
         }
     }
+}
 
-    /// The run starts after this id. The ids of charges start with their time.
-    fn start(self, lookback: Duration) -> Uuid {
-        if self == (Self::Operator { all: true }) {
-            return Uuid::nil();
-        }
-        let since = Utc::now() - lookback;
-        let milliseconds = u128::try_from(since.timestamp_millis()).unwrap_or_default();
-        Uuid::from_u128(milliseconds << UUID_V7_TIME_SHIFT)
-    }
+/// An id of the time that lies this long ago: the ids of charges start with their time.
+fn lookback_start(lookback: Duration) -> Uuid {
+    let since = Utc::now() - lookback;
+    let milliseconds = u128::try_from(since.timestamp_millis()).unwrap_or_default();
+    Uuid::from_u128(milliseconds << UUID_V7_TIME_SHIFT)
 }

@@ -45,14 +45,11 @@ impl Recorder {
     fn delay(&self, answered: &Answered) -> Duration {
         let tries = u32::try_from(answered.leased.tries).unwrap_or(1);
         match &answered.answer {
-            // The provider has no entry under the key: a charger may send it again immediately.
-            ProviderAnswer::Absent => Duration::ZERO,
+            // The provider has no entry under the key: a charger may send it again immediately. A spent
+            // key is looked up immediately.
+            ProviderAnswer::Absent | ProviderAnswer::KeySpent { .. } => Duration::ZERO,
             // The provider sent a Retry-After. The backoff spreads the calls after it.
-            ProviderAnswer::Unknown {
-                retry_after: Some(retry_after),
-                ..
-            } => *retry_after + self.backoff.delay(tries),
-            _ => self.backoff.delay(tries),
+            answer => answer.retry_after().unwrap_or_default() + self.backoff.delay(tries),
         }
     }
 }

@@ -39,7 +39,8 @@ pub fn for_settled_attempt(
     answer: &ProviderAnswer,
 ) -> Option<StoredResponse> {
     let code = match answer {
-        ProviderAnswer::Captured { charge_id } => {
+        ProviderAnswer::Captured { charge_id }
+        | ProviderAnswer::RefundedByHand { charge_id, .. } => {
             let summary = PaymentSummary {
                 payment_id: settled.order_id,
                 status: AttemptStatus::Captured.as_str(),
@@ -52,10 +53,16 @@ pub fn for_settled_attempt(
             };
             return Some(of_summary(StatusCode::CREATED, &summary));
         }
+        ProviderAnswer::Failed { code } => {
+            return Some(failed(settled.order_id, code, &settled.correlation_id));
+        }
         ProviderAnswer::Declined { code } => code,
         ProviderAnswer::Cancelled => CANCELLED,
-        ProviderAnswer::Absent
-        | ProviderAnswer::Refunded { .. }
+        ProviderAnswer::Refunded { .. }
+        | ProviderAnswer::Absent
+        | ProviderAnswer::Processing
+        | ProviderAnswer::KeySpent { .. }
+        | ProviderAnswer::Refused { .. }
         | ProviderAnswer::Unknown { .. } => return None,
     };
     Some(declined(settled.order_id, code, &settled.correlation_id))
@@ -65,6 +72,9 @@ pub fn for_settled_attempt(
 pub fn for_payment(payment: &Payment) -> StoredResponse {
     if payment.charge_id.is_some() {
         return of_summary(StatusCode::CREATED, &PaymentSummary::from(payment));
+    }
+    if let Some(code) = &payment.failure_code {
+        return failed(payment.id, code, &payment.correlation_id);
     }
     let code = payment.decline_code.as_deref().unwrap_or(CANCELLED);
     declined(payment.id, code, &payment.correlation_id)
@@ -105,6 +115,21 @@ fn declined(payment_id: Uuid, code: &str, correlation_id: &str) -> StoredRespons
     );
     let problem = about(problem, payment_id)
         .with("decline_code", code)
+        .with("correlation_id", correlation_id);
+    StoredResponse::from(&problem)
+}
+
+/// A definite error of the provider is final under this key, like a decline. The client can pay under a
+/// new one.
+fn failed(payment_id: Uuid, code: &str, correlation_id: &str) -> StoredResponse {
+    let problem = Problem::new(
+        StatusCode::PAYMENT_REQUIRED,
+        "payment_failed",
+        "The provider could not make the payment. No money was taken, and none will be. To try again, \
+         send a new request with a new key.",
+    );
+    let problem = about(problem, payment_id)
+        .with("failure_code", code)
         .with("correlation_id", correlation_id);
     StoredResponse::from(&problem)
 }

@@ -17,6 +17,7 @@ use crate::charger::{self, Answered, Charger, ChargerQueues, Queue};
 use crate::config::{Config, Migration};
 use crate::consumer::{Changed, PayOrders};
 use crate::direct::{self, DirectCharges};
+use crate::provider::Provider;
 use crate::queue_keeper::QueueKeeper;
 use crate::reconciler::{self, Reconciler};
 use crate::recorder::Recorder;
@@ -82,7 +83,7 @@ pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
 /// workers.
 struct Shared {
     pool: PgPool,
-    psp: psp::Client,
+    provider: Arc<dyn Provider>,
     wake: Wake,
     waiting: Waiting,
     queues: Arc<ChargerQueues>,
@@ -95,7 +96,7 @@ impl Shared {
         let poll = Duration::from_millis(config.charger_poll_ms);
         Ok(Self {
             pool,
-            psp: psp::Client::new(&config.psp_url, psp_timeout)?,
+            provider: Arc::new(psp::Client::new(&config.psp_url, psp_timeout)?),
             wake: Wake::default(),
             waiting: Waiting::default(),
             queues: Arc::new(ChargerQueues::new(poll)),
@@ -113,8 +114,8 @@ impl Shared {
             queue,
             queues: self.queues.clone(),
             pool: self.pool.clone(),
-            psp: self.psp.clone(),
-            resend_max: config.resend_max(),
+            provider: self.provider.clone(),
+            limits: config.provider_limits(),
         };
         let settings = leases::Settings {
             lease: config.lease(),
@@ -142,10 +143,11 @@ impl Shared {
     fn reconciler(&self, config: &Config) -> Reconciler {
         Reconciler {
             pool: self.pool.clone(),
-            psp: self.psp.clone(),
+            provider: self.provider.clone(),
             interval: Duration::from_secs(config.reconcile_interval_seconds),
             grace: Duration::from_secs(config.reconcile_grace_seconds),
-            orphan_grace: Duration::from_secs(config.reconcile_orphan_grace_seconds),
+            refunds_max: config.reconcile_refunds_max,
+            walk_interval: Duration::from_secs(config.reconcile_walk_interval_seconds),
             lookback: Duration::from_secs(config.reconcile_lookback_seconds),
             wake: self.wake.clone(),
             queues: self.queues.clone(),

@@ -6,6 +6,8 @@ pub mod open_work;
 pub mod operator;
 pub mod payments;
 pub mod queues;
+pub mod reconciliation_progress;
 pub mod reconciliations;
 pub mod refunds;
 mod status;
+pub mod unexplained;

@@ -23,6 +23,8 @@ event_types! {
     PaymentCaptured = "payment.captured",
     /// published by payment, consumed by order.
     PaymentDeclined = "payment.declined",
+    /// published by payment, consumed by order: the provider cannot make this payment.
+    PaymentFailed = "payment.failed",
     /// published by payment, consumed by order: the rejected attempt took no money and never will.
     PaymentVoided = "payment.voided",
     /// published by payment, consumed by order.
@@ -117,6 +119,18 @@ pub struct PaymentDeclined {
     pub attempt: i32,
     /// The provider's own code, such as `insufficient_funds`.
     pub decline_code: String,
+}
+
+/// The provider answered with a definite error, and took no money. The customer may pay again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PaymentFailed {
+    pub v: u16,
+    pub order_id: Uuid,
+    pub attempt: i32,
+    /// The provider's own code, such as `amount_too_small`, or `provider_error`.
+    pub failure_code: String,
+    /// Nothing is wrong with the payment itself: a further attempt with the same method may succeed.
+    pub retry: bool,
 }
 
 /// The attempt is closed: it took no money and never will.

@@ -56,6 +56,12 @@ pub const PAYMENTS_OPEN: &str = "payments_open";
 pub const PAYMENTS_OLDEST_SECONDS: &str = "payments_oldest_open_seconds";
 /// Refunds without a final outcome.
 pub const REFUNDS_OPEN: &str = "refunds_open";
+/// Refunds that the provider will not make. An operator settles them.
+pub const REFUNDS_FAILED: &str = "refunds_failed";
+/// Charges in the provider's books that no attempt explains. An operator settles them.
+pub const UNEXPLAINED_CHARGES: &str = "unexplained_charges";
+/// Reconciliations that stopped because they would have opened too many refunds.
+pub const RECONCILIATIONS_STOPPED: &str = "reconciliations_stopped_total";
 /// Tries to send a receipt, by outcome.
 pub const RECEIPT_TRIES: &str = "receipt_tries_total";
 /// Time to send one mail to the SMTP server.

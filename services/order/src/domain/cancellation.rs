@@ -22,7 +22,7 @@ pub fn cancel(status: Status, requested: bool) -> Cancellation {
         (Status::Shipped, _) => Cancellation::TooLate,
         (_, true) => Cancellation::AlreadyRequested,
         (Status::Placed | Status::Paid, false) => Cancellation::AskFulfilment,
-        (Status::Declined, false) => Cancellation::Immediate,
+        (Status::Declined | Status::Failed, false) => Cancellation::Immediate,
         (Status::Cancelled | Status::Refunded, false) => Cancellation::NothingToCancel,
     }
 }
@@ -39,6 +39,7 @@ mod tests {
             (Status::Paid, AskFulfilment, AlreadyRequested),
             (Status::Shipped, TooLate, TooLate),
             (Status::Declined, Immediate, AlreadyRequested),
+            (Status::Failed, Immediate, AlreadyRequested),
             (Status::Cancelled, NothingToCancel, AlreadyRequested),
             (Status::Refunded, NothingToCancel, AlreadyRequested),
         ];

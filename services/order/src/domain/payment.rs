@@ -1,4 +1,4 @@
-//! Paying again after a decline: the request, and when it is allowed.
+//! Paying again after a decline or a failure: the request, and when it is allowed.
 
 use money::{InvalidPaymentMethod, PaymentMethod};
 use serde::Deserialize;
@@ -42,12 +42,18 @@ pub enum NotPayable {
 pub fn pay_again(status: Status, cancel_requested: bool) -> Result<(), NotPayable> {
     match (status, cancel_requested) {
         (Status::Paid | Status::Shipped | Status::Refunded, _) => Err(NotPayable::Paid),
-        (Status::Cancelled, _) | (Status::Placed | Status::Declined, true) => {
+        (Status::Cancelled, _) | (Status::Placed | Status::Declined | Status::Failed, true) => {
             Err(NotPayable::Cancelled)
         }
         (Status::Placed, false) => Err(NotPayable::Open),
-        (Status::Declined, false) => Ok(()),
+        (Status::Declined | Status::Failed, false) => Ok(()),
     }
+}
+
+/// Whether this service opens the next attempt by itself: the payment failed only because the provider
+/// repeats an error under the last attempt's key, and the limit is not reached.
+pub fn reopens(retry: bool, cancel_requested: bool, reopened: i32, reopens_max: u16) -> bool {
+    retry && !cancel_requested && reopened < i32::from(reopens_max)
 }
 
 #[cfg(test)]
@@ -55,13 +61,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_declined_order_without_cancellation_is_payable() {
+    fn only_unpaid_order_without_cancellation_is_payable() {
         use NotPayable::{Cancelled, Open, Paid};
         let expected = [
             (Status::Placed, Err(Open), Err(Cancelled)),
             (Status::Paid, Err(Paid), Err(Paid)),
             (Status::Shipped, Err(Paid), Err(Paid)),
             (Status::Declined, Ok(()), Err(Cancelled)),
+            (Status::Failed, Ok(()), Err(Cancelled)),
             (Status::Cancelled, Err(Cancelled), Err(Cancelled)),
             (Status::Refunded, Err(Paid), Err(Paid)),
         ];
@@ -71,5 +78,13 @@ mod tests {
             let message = format!("{status}, cancellation requested");
             assert_eq!(pay_again(status, true), after_request, "{message}");
         }
+    }
+
+    #[test]
+    fn only_a_retry_below_the_limit_reopens() {
+        assert!(reopens(true, false, 2, 3));
+        assert!(!reopens(true, false, 3, 3));
+        assert!(!reopens(true, true, 0, 3));
+        assert!(!reopens(false, false, 0, 3));
     }
 }

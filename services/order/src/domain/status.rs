@@ -20,6 +20,8 @@ text_enum! {
         Paid = "paid",
         Shipped = "shipped",
         Declined = "declined",
+        /// The provider cannot make the payment. As after a decline, the customer may pay again.
+        Failed = "failed",
         Cancelled = "cancelled",
         Refunded = "refunded",
     }
@@ -32,7 +34,7 @@ impl Status {
     const fn depth(self) -> i32 {
         match self {
             Self::Placed => 0,
-            Self::Paid | Self::Declined => 1,
+            Self::Paid | Self::Declined | Self::Failed => 1,
             Self::Shipped | Self::Cancelled | Self::Refunded => 2,
         }
     }
@@ -41,7 +43,7 @@ impl Status {
     /// column `ended_status` has them.
     pub const fn is_ended_unshipped(self) -> bool {
         match self {
-            Self::Declined | Self::Cancelled | Self::Refunded => true,
+            Self::Declined | Self::Failed | Self::Cancelled | Self::Refunded => true,
             Self::Placed | Self::Paid | Self::Shipped => false,
         }
     }
@@ -64,9 +66,12 @@ pub fn next(status: Status, event: EventType) -> Option<Status> {
     match (status, event) {
         (Status::Placed, EventType::PaymentCaptured) => Some(Status::Paid),
         (Status::Placed, EventType::PaymentDeclined) => Some(Status::Declined),
+        (Status::Placed, EventType::PaymentFailed) => Some(Status::Failed),
         (Status::Placed | Status::Paid, EventType::FulfilmentShipped) => Some(Status::Shipped),
         (Status::Placed | Status::Paid, EventType::PaymentRefunded) => Some(Status::Refunded),
-        (Status::Placed | Status::Declined, EventType::PaymentVoided) => Some(Status::Cancelled),
+        (Status::Placed | Status::Declined | Status::Failed, EventType::PaymentVoided) => {
+            Some(Status::Cancelled)
+        }
         _ => None,
     }
 }
@@ -76,12 +81,19 @@ mod tests {
     use super::*;
 
     /// Every legal change, and what it adds to the version.
-    const LEGAL: [(Status, EventType, Status, i32); 8] = [
+    const LEGAL: [(Status, EventType, Status, i32); 10] = [
         (Status::Placed, EventType::PaymentCaptured, Status::Paid, 1),
         (
             Status::Placed,
             EventType::PaymentDeclined,
             Status::Declined,
+            1,
+        ),
+        (Status::Placed, EventType::PaymentFailed, Status::Failed, 1),
+        (
+            Status::Failed,
+            EventType::PaymentVoided,
+            Status::Cancelled,
             1,
         ),
         (
@@ -152,10 +164,10 @@ mod tests {
     #[test]
     fn interleaving_of_two_services_does_not_change_the_end() {
         use EventType::{
-            FulfilmentRejected, FulfilmentShipped, PaymentCaptured, PaymentDeclined,
+            FulfilmentRejected, FulfilmentShipped, PaymentCaptured, PaymentDeclined, PaymentFailed,
             PaymentRefunded, PaymentVoided,
         };
-        let cases: [(&[EventType], &[EventType], Status); 5] = [
+        let cases: [(&[EventType], &[EventType], Status); 7] = [
             (&[PaymentCaptured], &[FulfilmentShipped], Status::Shipped),
             (
                 &[PaymentCaptured, PaymentRefunded],
@@ -169,6 +181,12 @@ mod tests {
                 Status::Cancelled,
             ),
             (&[PaymentDeclined], &[], Status::Declined),
+            (&[PaymentFailed], &[], Status::Failed),
+            (
+                &[PaymentFailed, PaymentVoided],
+                &[FulfilmentRejected],
+                Status::Cancelled,
+            ),
         ];
         for (payment, fulfilment, end) in cases {
             for interleaved in merges(payment, fulfilment) {

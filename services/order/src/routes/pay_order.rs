@@ -1,4 +1,4 @@
-//! `POST /orders/{id}/payments`: pays a declined order again, once per key.
+//! `POST /orders/{id}/payments`: pays a declined or failed order again, once per key.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use events::{Line, OrderPaymentRequested};
+use events::OrderPaymentRequested;
 use idempotency::store::{CLAIM_ROUNDS_MAX, Claim};
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse, http, store};
 use money::Currency;
@@ -22,7 +22,8 @@ use telemetry::http::SpanAttribute;
 use telemetry::metric;
 use uuid::Uuid;
 
-use crate::domain::order::{Item, Order};
+use crate::domain::event::{ATTEMPT_VERSION, lines};
+use crate::domain::order::Order;
 use crate::domain::{NotPayable, PaymentRequest, Status, pay_again};
 use crate::responses::{self, OpenedAttempt};
 use crate::routes::openapi_errors::{self, Unprocessable};
@@ -33,7 +34,7 @@ use crate::store::orders;
 
 pub(super) const ROUTE: &str = "POST /orders/{id}/payments";
 
-/// Pays a declined order again, once per key.
+/// Pays a declined or failed order again, once per key.
 #[utoipa::path(
     post,
     path = "/orders/{id}/payments",
@@ -230,25 +231,18 @@ async fn open(
         return Err(Inconsistent::new("a locked order changed").into());
     }
     let event = OrderPaymentRequested {
-        v: request::ATTEMPT_VERSION,
+        v: ATTEMPT_VERSION,
         order_id: order.id,
         attempt: order.attempt + 1,
         customer_id: order.customer_id.clone(),
         amount: order.amount,
         currency: Currency::parse(&order.currency).map_err(unreadable)?,
         payment_method: payment_method.to_owned(),
-        lines: items.into_iter().map(line).collect::<Result<_, _>>()?,
+        lines: lines(items).map_err(unreadable)?,
         principal_id: payment.principal.id.clone(),
     };
     outbox::enqueue(tx, &[request::seal(&event)?]).await?;
     Ok(responses::for_new_attempt(order, payment_method))
-}
-
-fn line(item: Item) -> Result<Line, Inconsistent> {
-    Ok(Line {
-        sku: item.sku,
-        quantity: u32::try_from(item.quantity).map_err(unreadable)?,
-    })
 }
 
 /// The table has a value that this service never writes.

@@ -12,6 +12,7 @@ use service_kit::{body, database};
 use telemetry::Context;
 use uuid::Uuid;
 
+use crate::domain::event::{ATTEMPT_VERSION, SOURCE};
 use crate::domain::{Draft, draft};
 use crate::responses;
 use crate::routes::Error;
@@ -23,12 +24,8 @@ pub(super) struct OrderBody {
     pub(super) content_hash: ContentHash,
 }
 
-/// The source of the events that this service publishes.
-const SOURCE: &str = "order";
 /// The version of the event payloads.
 pub(super) const PAYLOAD_VERSION: u16 = 1;
-/// The version of the payloads that open an attempt.
-pub(super) const ATTEMPT_VERSION: u16 = 2;
 const FIRST_ATTEMPT: i32 = 1;
 
 pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<OrderBody, Error> {

@@ -193,13 +193,18 @@ pub struct State {
     pub status: String,
     pub version: i32,
     pub attempt: i32,
+    pub cancel_requested: bool,
+    /// How often this service opened the next attempt by itself.
+    pub reopened: i32,
 }
 
 /// Locks these orders in the order of their ids, so that two batches cannot deadlock.
 pub async fn lock(connection: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<State>> {
     sqlx::query_as!(
         State,
-        "select id, status, version, attempt from orders where id = any($1) order by id for update",
+        r#"select id, status, version, attempt, reopened,
+                  cancel_requested_at is not null as "cancel_requested!"
+           from orders where id = any($1) order by id for update"#,
         ids
     )
     .fetch_all(connection)

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use anyhow::Context as _;
+use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -19,6 +20,8 @@ pub struct Rejection {
     pub reason: String,
     pub correlation_id: String,
     pub traceparent: Option<String>,
+    /// When fulfilment rejected the order.
+    pub requested_at: DateTime<Utc>,
 }
 
 /// Applies the rejections in the transaction of `tx`. A repeated rejection finds its attempt rejected
@@ -97,6 +100,9 @@ impl Rejection {
                 reason: self.reason.clone(),
                 correlation_id: self.correlation_id.clone(),
                 traceparent: self.traceparent.clone(),
+                reference: None,
+                requested_at: Some(self.requested_at),
+                made_by_hand: None,
             }),
         }
         Ok(Some(RejectionMark {

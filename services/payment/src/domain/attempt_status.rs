@@ -16,6 +16,8 @@ text_enum! {
         Declined = "declined",
         /// Closed: it took no money and never will.
         Voided = "voided",
+        /// Closed by a definite error of the provider: it took no money and never will.
+        Failed = "failed",
     }
 }
 
@@ -43,18 +45,21 @@ impl AttemptStatus {
     /// The state after the provider's answer; `None` if the answer changes nothing. A late answer
     /// never changes a settled attempt.
     pub fn next(self, answer: &ProviderAnswer) -> Option<Self> {
-        match (self, answer) {
-            (Self::Captured | Self::Declined | Self::Voided, _) => None,
-            (_, ProviderAnswer::Captured { .. }) => Some(Self::Captured),
-            (_, ProviderAnswer::Declined { .. }) => Some(Self::Declined),
-            (_, ProviderAnswer::Cancelled) => Some(Self::Voided),
-            (Self::Pending, ProviderAnswer::Unknown { .. } | ProviderAnswer::Absent) => {
-                Some(Self::Unknown)
-            }
-            (Self::Unknown, ProviderAnswer::Unknown { .. } | ProviderAnswer::Absent) => None,
+        use ProviderAnswer as Answer;
+        let after = match answer {
+            Answer::Captured { .. } | Answer::RefundedByHand { .. } => Self::Captured,
+            Answer::Declined { .. } => Self::Declined,
+            Answer::Failed { .. } => Self::Failed,
+            Answer::Cancelled => Self::Voided,
+            Answer::Absent
+            | Answer::Processing
+            | Answer::KeySpent { .. }
+            | Answer::Refused { .. }
+            | Answer::Unknown { .. } => Self::Unknown,
             // Answers about refunds do not concern attempts.
-            (_, ProviderAnswer::Refunded { .. }) => None,
-        }
+            Answer::Refunded { .. } => return None,
+        };
+        (self.is_open() && after != self).then_some(after)
     }
 }
 
@@ -65,14 +70,20 @@ mod tests {
 
     #[test]
     fn only_definite_answers_settle_open_attempts() {
-        use AttemptStatus::{Captured, Declined, Unknown, Voided};
-        let settled = [None; 6];
-        let [captured, declined, voided] = [Some(Captured), Some(Declined), Some(Voided)];
-        let unknown = Some(Unknown);
-        // The order of the answers: captured, declined, cancelled, absent, unknown, refunded.
+        use AttemptStatus::{Captured, Declined, Failed, Unknown, Voided};
+        // The order of the answers is that of `one_of_each`.
+        let definite = [Captured, Captured, Declined, Failed, Voided].map(Some);
+        let row = |open: Option<AttemptStatus>| {
+            let mut row = [open; 11];
+            row[..5].copy_from_slice(&definite);
+            row[5] = None;
+            row
+        };
+        let settled = [None; 11];
         let expected = [
-            [captured, declined, voided, unknown, unknown, None],
-            [captured, declined, voided, None, None, None],
+            row(Some(Unknown)),
+            row(None),
+            settled,
             settled,
             settled,
             settled,
@@ -87,9 +98,9 @@ mod tests {
     #[test]
     fn open_attempts_are_live() {
         let open = AttemptStatus::ALL.map(AttemptStatus::is_open);
-        assert_eq!(open, [true, true, false, false, false]);
+        assert_eq!(open, [true, true, false, false, false, false]);
         let live = AttemptStatus::ALL.map(AttemptStatus::is_live);
-        assert_eq!(live, [true, true, true, false, false]);
+        assert_eq!(live, [true, true, true, false, false, false]);
         for is_first_try in [true, false] {
             assert!(AttemptStatus::leased(is_first_try).is_open());
         }

@@ -8,10 +8,28 @@ use uuid::Uuid;
 use crate::domain::provider_key::parse_charge_key;
 use crate::domain::{AttemptStatus, RefundStatus};
 
+/// One page of the provider's books.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    pub charges: Vec<Charge>,
+    pub unreadable: Vec<Unreadable>,
+    /// The next `after`; absent on the last page.
+    pub next: Option<String>,
+}
+
+/// An entry that does not have the form of a charge.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    /// Empty if not even the id is readable.
+    pub id: String,
+    pub reason: String,
+}
+
 /// A charge in the provider's books.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Charge {
     pub id: String,
+    pub status: ChargeStatus,
     pub reference: String,
     pub amount: i64,
     pub currency: String,
@@ -21,11 +39,30 @@ pub struct Charge {
     pub refunds: Vec<Refund>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChargeStatus {
+    /// The provider decides later.
+    Pending,
+    Captured,
+    /// No money moved, and none will.
+    Failed,
+}
+
 #[derive(Clone, Debug, Deserialize)]
 pub struct Refund {
     pub id: String,
+    pub status: RefundEntryStatus,
     pub idempotency_key: String,
     pub amount: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefundEntryStatus {
+    Pending,
+    Refunded,
+    Failed,
 }
 
 /// An attempt in our table.
@@ -49,18 +86,18 @@ pub struct OurRefund {
 /// The result of comparing a charge with its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Both sides agree.
+    /// Both sides agree, or no money has moved yet.
     Agrees,
     /// The attempt is still open, and the charge settles it.
     Settle,
-    /// The attempt that its key names does not own the charge, for this reason. The charge is
-    /// refunded.
-    Orphan(&'static str),
-    /// We created its key, and no attempt has the key. The attempt may still arrive: after a database is
-    /// restored, the events of its orders are published again.
-    OrphanWithoutAttempt,
-    /// We did not create its key. An operator must look at it.
-    Foreign,
+    /// The attempt that its key names is known, and does not own the charge, for this reason. The charge
+    /// is refunded.
+    Contradiction(&'static str),
+    /// We do not know why the money was taken: no attempt has the key, or we did not create it. Only an
+    /// operator may refund it.
+    Unexplained(&'static str),
+    /// Our attempt counts on money that the provider does not have.
+    NotCaptured,
 }
 
 /// One entry of the report.
@@ -76,28 +113,42 @@ pub struct Difference {
 /// Decides whether the attempt owns the charge. `attempt` is the one that the charge's key names,
 /// if it exists.
 pub fn compare(charge: &Charge, attempt: Option<&Attempt>) -> Finding {
-    let Some(attempt) = attempt else {
-        let is_ours = parse_charge_key(&charge.idempotency_key).is_some();
-        return if is_ours {
-            Finding::OrphanWithoutAttempt
-        } else {
-            Finding::Foreign
-        };
+    let owns = |attempt: &Attempt| {
+        attempt.status == AttemptStatus::Captured && attempt.charge_id.as_ref() == Some(&charge.id)
     };
-    match attempt.status {
-        AttemptStatus::Pending | AttemptStatus::Unknown => Finding::Settle,
-        AttemptStatus::Captured if attempt.charge_id.as_ref() == Some(&charge.id) => {
-            Finding::Agrees
+    match (charge.status, attempt) {
+        (ChargeStatus::Pending | ChargeStatus::Failed, Some(attempt)) if owns(attempt) => {
+            Finding::NotCaptured
         }
-        AttemptStatus::Captured => Finding::Orphan("its attempt has another charge"),
-        AttemptStatus::Declined => Finding::Orphan("its attempt was declined"),
-        AttemptStatus::Voided => Finding::Orphan("its attempt was voided"),
+        // A charger looks up how it ends.
+        (ChargeStatus::Pending | ChargeStatus::Failed, _) => Finding::Agrees,
+        (ChargeStatus::Captured, Some(attempt)) => match attempt.status {
+            _ if owns(attempt) => Finding::Agrees,
+            // An operator decides which of the two is wrong.
+            _ if amount_differs(charge, attempt).is_some() => {
+                Finding::Unexplained("its attempt has another amount")
+            }
+            AttemptStatus::Pending | AttemptStatus::Unknown => Finding::Settle,
+            AttemptStatus::Captured => Finding::Contradiction("its attempt has another charge"),
+            AttemptStatus::Declined => Finding::Contradiction("its attempt was declined"),
+            AttemptStatus::Voided => Finding::Contradiction("its attempt was voided"),
+            AttemptStatus::Failed => Finding::Contradiction("its attempt has failed"),
+        },
+        (ChargeStatus::Captured, None) => {
+            if parse_charge_key(&charge.idempotency_key).is_some() {
+                Finding::Unexplained("no attempt has its key")
+            } else {
+                Finding::Unexplained("its key is not ours")
+            }
+        }
     }
 }
 
 /// The difference between the amounts, for a charge that its attempt owns.
 pub fn amount_differs(charge: &Charge, attempt: &Attempt) -> Option<Difference> {
-    let same = charge.amount == attempt.amount && charge.currency == attempt.currency;
+    // A voided attempt that never arrived has no amount.
+    let same = attempt.amount == 0
+        || charge.amount == attempt.amount && charge.currency == attempt.currency;
     (!same).then(|| {
         let (theirs, ours) = (charge.amount, attempt.amount);
         charge.differs(
@@ -114,28 +165,37 @@ pub fn amount_differs(charge: &Charge, attempt: &Attempt) -> Option<Difference> 
 /// The id of the provider's refund that settles our open refund.
 pub fn refund_to_settle<'a>(charge: &'a Charge, ours: Option<&OurRefund>) -> Option<&'a str> {
     let open = ours.filter(|refund| refund.status.is_open())?;
-    let mut theirs = charge.refunds.iter();
-    let found = theirs.find(|refund| refund.idempotency_key == open.key)?;
-    Some(&found.id)
+    let mut made = charge.made_refunds();
+    if let Some(own) = made.find(|refund| refund.idempotency_key == open.key) {
+        return Some(&own.id);
+    }
+    // An operator has refunded all of it by hand: ours must not be sent any more.
+    charge.refunded_in_full()
 }
 
 /// The differences of a charge's refunds, except those that [`refund_to_settle`] settles.
 pub fn refund_differences(charge: &Charge, ours: Option<&OurRefund>) -> Vec<Difference> {
     let mut found = Vec::new();
     let is_ours = |key: &str| ours.is_some_and(|refund| refund.key == key);
-    for refund in &charge.refunds {
-        if !is_ours(&refund.idempotency_key) {
+    let theirs = |key: &str| charge.made_refunds().any(|it| it.idempotency_key == key);
+    // The charge was refunded in full by hand, and that settles our refund.
+    let settled_by_hand =
+        charge.refunded_in_full().is_some() && ours.is_some_and(|refund| !theirs(&refund.key));
+    for refund in charge.made_refunds() {
+        if !is_ours(&refund.idempotency_key) && !settled_by_hand {
             let detail = format!("{} under {}", refund.amount, refund.idempotency_key);
             found.push(charge.differs("refund_not_recorded", detail, "flagged"));
         }
     }
-    let given_back: i64 = charge.refunds.iter().map(|refund| refund.amount).sum();
+    let given_back = charge.refunded_amount();
     if given_back > charge.amount {
         let detail = format!("{given_back} refunded of {}", charge.amount);
         found.push(charge.differs("refunded_twice", detail, "flagged"));
     }
-    let theirs = |key: &str| charge.refunds.iter().any(|it| it.idempotency_key == key);
-    if let Some(refund) = ours.filter(|refund| !refund.status.is_open() && !theirs(&refund.key)) {
+    let is_missing = |refund: &&OurRefund| {
+        refund.status == RefundStatus::Refunded && !theirs(&refund.key) && !settled_by_hand
+    };
+    if let Some(refund) = ours.filter(is_missing) {
         let detail = format!("recorded under {}", refund.key);
         found.push(charge.differs("refund_not_in_books", detail, "flagged"));
     }
@@ -161,6 +221,22 @@ pub fn not_in_books<'a>(
 }
 
 impl Charge {
+    /// Refunds that have moved money.
+    fn made_refunds(&self) -> impl Iterator<Item = &Refund> {
+        let refunds = self.refunds.iter();
+        refunds.filter(|refund| refund.status == RefundEntryStatus::Refunded)
+    }
+
+    fn refunded_amount(&self) -> i64 {
+        self.made_refunds().map(|refund| refund.amount).sum()
+    }
+
+    /// The last refund, if the whole charge was refunded.
+    pub fn refunded_in_full(&self) -> Option<&str> {
+        let last = self.made_refunds().last()?;
+        (self.refunded_amount() >= self.amount).then_some(&*last.id)
+    }
+
     pub fn differs(&self, kind: &'static str, detail: String, action: &'static str) -> Difference {
         Difference {
             kind,

@@ -1,10 +1,13 @@
 //! An attempt or a refund that this process may work on until its lease ends.
 
+use std::time::Duration;
+
 use leases::LeaseEnd;
 use uuid::Uuid;
 
-use crate::domain::ProviderCall;
+use crate::domain::provider_answer::PROVIDER_ERROR;
 use crate::domain::provider_key::charge_key;
+use crate::domain::{KeyState, ProviderAnswer, ProviderCall};
 
 #[derive(Clone, Debug)]
 pub struct Leased {
@@ -17,10 +20,17 @@ pub struct Leased {
     pub ends: LeaseEnd,
     pub amount: i64,
     pub currency: String,
+    /// What is paid, as the provider knows it.
+    pub reference: String,
     /// Calls so far, this one included.
     pub tries: i32,
     pub correlation_id: String,
     pub traceparent: Option<String>,
+    /// Fulfilment has rejected the order.
+    pub rejected: bool,
+    pub key_state: KeyState,
+    /// How long ago the key was last sent, if ever.
+    pub sent_ago: Option<Duration>,
     pub call: ProviderCall,
 }
 
@@ -31,7 +41,29 @@ impl Leased {
             ProviderCall::Charge { .. } | ProviderCall::LookUpCharge | ProviderCall::CancelKey => {
                 charge_key(self.order_id, self.attempt)
             }
-            ProviderCall::Refund { key, .. } | ProviderCall::LookUpRefund { key } => key.clone(),
+            ProviderCall::Refund { key, .. } | ProviderCall::LookUpRefund { key, .. } => {
+                key.clone()
+            }
+        }
+    }
+
+    /// What an absence means for this row. The provider's look-ups may lag behind its charges: until
+    /// `absence_age` after the last send, an absence proves nothing. After it, a rejected attempt is
+    /// closed, and one whose key is spent has failed. Other answers stay as they are.
+    pub fn interpret(&self, answer: ProviderAnswer, absence_age: Duration) -> ProviderAnswer {
+        if answer != ProviderAnswer::Absent {
+            return answer;
+        }
+        match self.sent_ago {
+            Some(ago) if ago < absence_age => ProviderAnswer::Unknown {
+                reason: "the provider has no entry under the key yet".to_owned(),
+                retry_after: Some(absence_age - ago),
+            },
+            _ if self.rejected && self.call.is_for_attempt() => ProviderAnswer::Cancelled,
+            _ if self.key_state == KeyState::Spent => ProviderAnswer::Failed {
+                code: PROVIDER_ERROR.to_owned(),
+            },
+            _ => answer,
         }
     }
 }

@@ -9,6 +9,12 @@ pub fn charge_key(order_id: Uuid, attempt: i32) -> String {
     format!("pay:{order_id}:{attempt}")
 }
 
+/// The reference of a direct charge: its name at the provider beside the key. Not the id alone, because
+/// that may also be the id, and so the reference, of an order.
+pub fn direct_reference(payment_id: Uuid) -> String {
+    format!("direct:{payment_id}")
+}
+
 /// The key of the refund of an attempt.
 pub fn refund_key(order_id: Uuid, attempt: i32) -> String {
     format!("refund:{order_id}:{attempt}")

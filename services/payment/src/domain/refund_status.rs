@@ -11,6 +11,8 @@ text_enum! {
         /// At least one try ended without an answer, so the provider may have returned the money.
         Unknown = "unknown",
         Refunded = "refunded",
+        /// The provider will not return the money under this key. An operator settles it.
+        Failed = "failed",
     }
 }
 
@@ -29,24 +31,24 @@ impl RefundStatus {
         }
     }
 
-    /// The state after the provider's answer; `None` if the answer changes nothing. A refund has no
-    /// definite failure: it is tried until the provider confirms it.
+    /// The state after the provider's answer; `None` if the answer changes nothing.
     pub fn next(self, answer: &ProviderAnswer) -> Option<Self> {
-        match (self, answer) {
-            (Self::Refunded, _) => None,
-            (_, ProviderAnswer::Refunded { .. }) => Some(Self::Refunded),
-            (Self::Pending, ProviderAnswer::Unknown { .. } | ProviderAnswer::Absent) => {
-                Some(Self::Unknown)
-            }
-            (Self::Unknown, ProviderAnswer::Unknown { .. } | ProviderAnswer::Absent) => None,
+        use ProviderAnswer as Answer;
+        let after = match answer {
+            Answer::Refunded { .. } => Self::Refunded,
+            Answer::Failed { .. } => Self::Failed,
+            Answer::Absent
+            | Answer::Processing
+            | Answer::KeySpent { .. }
+            | Answer::Refused { .. }
+            | Answer::Unknown { .. } => Self::Unknown,
             // Answers about attempts do not concern refunds.
-            (
-                _,
-                ProviderAnswer::Captured { .. }
-                | ProviderAnswer::Declined { .. }
-                | ProviderAnswer::Cancelled,
-            ) => None,
-        }
+            Answer::Captured { .. }
+            | Answer::RefundedByHand { .. }
+            | Answer::Declined { .. }
+            | Answer::Cancelled => return None,
+        };
+        (self.is_open() && after != self).then_some(after)
     }
 }
 
@@ -56,13 +58,19 @@ mod tests {
     use crate::domain::provider_answer::tests::one_of_each;
 
     #[test]
-    fn only_a_confirmation_settles_open_refunds() {
-        let (unknown, refunded) = (Some(RefundStatus::Unknown), Some(RefundStatus::Refunded));
-        // The order of the answers: captured, declined, cancelled, absent, unknown, refunded.
+    fn only_definite_answers_settle_open_refunds() {
+        let (failed, refunded) = (Some(RefundStatus::Failed), Some(RefundStatus::Refunded));
+        // The order of the answers is that of `one_of_each`.
+        let row = |open: Option<RefundStatus>| {
+            [
+                None, None, None, failed, None, refunded, open, open, open, open, open,
+            ]
+        };
         let expected = [
-            [None, None, None, unknown, unknown, refunded],
-            [None, None, None, None, None, refunded],
-            [None; 6],
+            row(Some(RefundStatus::Unknown)),
+            row(None),
+            [None; 11],
+            [None; 11],
         ];
         for (status, row) in RefundStatus::ALL.into_iter().zip(expected) {
             for (answer, after) in one_of_each().iter().zip(row) {
@@ -72,10 +80,10 @@ mod tests {
     }
 
     #[test]
-    fn every_refund_but_a_refunded_one_is_open() {
+    fn settled_refunds_are_not_open() {
         assert_eq!(
             RefundStatus::ALL.map(RefundStatus::is_open),
-            [true, true, false]
+            [true, true, false, false]
         );
         for is_first_try in [true, false] {
             assert!(RefundStatus::leased(is_first_try).is_open());

@@ -11,7 +11,7 @@ pub enum Consequence {
     CancelKey,
     /// The provider took the money: refund it.
     Refund,
-    /// The attempt was declined and took no money: publish that it is voided, so that the order
+    /// The attempt was declined or failed, and took no money: publish that it is voided, so that the order
     /// becomes `cancelled`.
     Close,
     /// The attempt was rejected before, or is voided.
@@ -20,13 +20,13 @@ pub enum Consequence {
 
 /// `leased`: whether any charger ever leased the attempt.
 pub fn reject(status: AttemptStatus, leased: bool, rejected_before: bool) -> Consequence {
-    use AttemptStatus::{Captured, Declined, Pending, Unknown, Voided};
+    use AttemptStatus::{Captured, Declined, Failed, Pending, Unknown, Voided};
     match (status, leased) {
         _ if rejected_before => Consequence::Nothing,
         (Pending, false) => Consequence::Void,
         (Pending | Unknown, _) => Consequence::CancelKey,
         (Captured, _) => Consequence::Refund,
-        (Declined, _) => Consequence::Close,
+        (Declined | Failed, _) => Consequence::Close,
         (Voided, _) => Consequence::Nothing,
     }
 }
@@ -44,6 +44,7 @@ mod tests {
             (AttemptStatus::Captured, Refund, Refund),
             (AttemptStatus::Declined, Close, Close),
             (AttemptStatus::Voided, Nothing, Nothing),
+            (AttemptStatus::Failed, Close, Close),
         ];
         assert_eq!(expected.map(|(status, ..)| status), AttemptStatus::ALL);
         for (status, never_leased, leased) in expected {

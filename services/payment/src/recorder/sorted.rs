@@ -13,9 +13,6 @@ use crate::domain::{AttemptStatus, ProviderAnswer, RefundStatus};
 use crate::store::payments::{self, AttemptResult, Retry, SettledAttempt};
 use crate::store::refunds::{self, RefundResult, SettledRefund};
 
-/// The error stored with a row if the provider has no entry under its key.
-const ABSENT: &str = "the provider has no entry under the key";
-
 #[derive(Default)]
 pub(super) struct Sorted<'a> {
     attempts: Vec<AttemptResult>,
@@ -60,15 +57,17 @@ impl<'a> Sorted<'a> {
         let Some(status) = RefundStatus::Pending.next(&answered.answer) else {
             return log_misfit(answered);
         };
-        let refund_id = match &answered.answer {
-            ProviderAnswer::Refunded { refund_id } => Some(refund_id.clone()),
-            _ => None,
+        let (refund_id, failure_code) = match &answered.answer {
+            ProviderAnswer::Refunded { refund_id } => (Some(refund_id.clone()), None),
+            ProviderAnswer::Failed { code } => (None, Some(code.clone())),
+            _ => (None, None),
         };
         self.refunds.push(RefundResult {
             key: answered.leased.key(),
             token: answered.leased.token,
             status,
             refund_id,
+            failure_code,
             retry: status.is_open().then(|| retry(answered, delay)),
         });
     }
@@ -104,20 +103,26 @@ impl<'a> Sorted<'a> {
 }
 
 fn attempt_result(answered: &Answered, status: AttemptStatus, delay: Duration) -> AttemptResult {
-    let (charge_id, decline_code) = match &answered.answer {
-        ProviderAnswer::Captured { charge_id } => (Some(charge_id.clone()), None),
-        ProviderAnswer::Declined { code } => (None, Some(code.clone())),
-        _ => (None, None),
-    };
-    AttemptResult {
+    let mut result = AttemptResult {
         order_id: answered.leased.order_id,
         attempt: answered.leased.attempt,
         token: answered.leased.token,
         status,
-        charge_id,
-        decline_code,
+        charge_id: None,
+        decline_code: None,
+        failure_code: None,
         retry: status.is_open().then(|| retry(answered, delay)),
+    };
+    match &answered.answer {
+        ProviderAnswer::Captured { charge_id }
+        | ProviderAnswer::RefundedByHand { charge_id, .. } => {
+            result.charge_id = Some(charge_id.clone());
+        }
+        ProviderAnswer::Declined { code } => result.decline_code = Some(code.clone()),
+        ProviderAnswer::Failed { code } => result.failure_code = Some(code.clone()),
+        _ => {}
     }
+    result
 }
 
 /// An answer that does not fit its call is a bug in this service. The lease expires, and the call is
@@ -128,13 +133,11 @@ fn log_misfit(answered: &Answered) {
 }
 
 fn retry(answered: &Answered, delay: Duration) -> Retry {
-    let error = match &answered.answer {
-        ProviderAnswer::Unknown { reason, .. } => reason,
-        _ => ABSENT,
-    };
+    let (leased, answer) = (&answered.leased, &answered.answer);
     Retry {
         delay,
-        error: error.to_owned(),
-        absent: answered.answer == ProviderAnswer::Absent,
+        error: answer.open_reason().unwrap_or_default().to_owned(),
+        key_state: leased.key_state.after(answer),
+        absent: *answer == ProviderAnswer::Absent,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -22,6 +23,9 @@ pub struct NewAttempt {
     pub lines: Value,
     pub correlation_id: String,
     pub traceparent: Option<String>,
+    /// When the payment was requested: the time of the event. The provider may have seen the key since
+    /// then, because this database may have been restored to an older state.
+    pub requested_at: DateTime<Utc>,
 }
 
 /// Stores attempts. An existing attempt stays unchanged. A unique index rejects a second live attempt
@@ -41,12 +45,15 @@ pub async fn open(connection: &mut PgConnection, attempts: &[NewAttempt]) -> sql
         .collect();
     let principals: Vec<&str> = attempts.iter().map(|new| &*new.principal).collect();
     let distinct: BTreeSet<&str> = principals.iter().copied().collect();
+    let requested: Vec<DateTime<Utc>> = attempts.iter().map(|new| new.requested_at).collect();
     queues::add_principals(connection, &distinct).await?;
     sqlx::query!(
         "insert into payments (order_id, attempt, amount, currency, payment_method, customer_id,
-                               lines, correlation_id, traceparent, principal, status)
-         select *, $11 from unnest($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::text[],
-                              $6::text[], $7::jsonb[], $8::text[], $9::text[], $10::text[])
+                               lines, correlation_id, traceparent, principal, first_called_at,
+                               status)
+         select *, $12 from unnest($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::text[],
+                              $6::text[], $7::jsonb[], $8::text[], $9::text[], $10::text[],
+                              $11::timestamptz[])
          on conflict (order_id, attempt) do nothing",
         &order_ids,
         &numbers,
@@ -58,6 +65,7 @@ pub async fn open(connection: &mut PgConnection, attempts: &[NewAttempt]) -> sql
         &correlations as &[&str],
         &traces as &[Option<&str>],
         &principals as &[&str],
+        &requested,
         AttemptStatus::Pending.as_str(),
     )
     .execute(connection)

@@ -7,6 +7,7 @@ use idempotency::{ContentHash, Key};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::provider_key::direct_reference;
 use crate::domain::{AttemptStatus, DirectCharge};
 use crate::store::queues;
 
@@ -22,16 +23,16 @@ pub struct NewPayment<'a> {
     pub traceparent: Option<&'a str>,
 }
 
-/// Stores the attempt, due now. Its number is 0: attempts of orders start with 1, so an order with the
-/// same id cannot conflict. Returns `false` if the reference is taken. A concurrent request with the
+/// Stores the attempt, due now. Its number is 0 and its name at the provider is not the id alone, so an
+/// order with the same id cannot conflict, here or there. Returns `false` if the reference is taken. A concurrent request with the
 /// same reference waits here until the first one has committed.
 pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::Result<bool> {
     queues::add_principals(connection, &BTreeSet::from([new.principal_id])).await?;
     let inserted = sqlx::query!(
         "insert into payments (order_id, attempt, amount, currency, payment_method, lines,
                                correlation_id, traceparent, principal_id, principal, request_key,
-                               reference, content_hash, status)
-         values ($1, 0, $2, $3, $4, '[]', $5, $6, $7, $7, $8, $9, $10, $11)
+                               reference, content_hash, status, provider_reference)
+         values ($1, 0, $2, $3, $4, '[]', $5, $6, $7, $7, $8, $9, $10, $11, $12)
          on conflict (principal_id, reference) where reference is not null do nothing",
         new.id,
         new.charge.amount.amount(),
@@ -43,7 +44,8 @@ pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::
         new.key.as_str(),
         new.charge.reference.as_deref(),
         new.content_hash.as_bytes(),
-        AttemptStatus::Pending.as_str()
+        AttemptStatus::Pending.as_str(),
+        direct_reference(new.id)
     )
     .execute(connection)
     .await?;
@@ -61,6 +63,7 @@ pub struct Payment {
     pub content_hash: Vec<u8>,
     pub charge_id: Option<String>,
     pub decline_code: Option<String>,
+    pub failure_code: Option<String>,
     pub tries: i32,
     pub last_error: Option<String>,
     pub due_at: DateTime<Utc>,
@@ -78,7 +81,7 @@ pub async fn find(
         Payment,
         r#"select order_id as id, status as "status: AttemptStatus", amount, currency,
                   payment_method, reference, content_hash as "content_hash!", charge_id,
-                  decline_code, tries, last_error, due_at, correlation_id, created_at, updated_at
+                  decline_code, failure_code, tries, last_error, due_at, correlation_id, created_at, updated_at
            from payments where order_id = $1 and attempt = 0 and principal_id = $2"#,
         id,
         principal_id
@@ -96,7 +99,7 @@ pub async fn find_by_reference(
         Payment,
         r#"select order_id as id, status as "status: AttemptStatus", amount, currency,
                   payment_method, reference, content_hash as "content_hash!", charge_id,
-                  decline_code, tries, last_error, due_at, correlation_id, created_at, updated_at
+                  decline_code, failure_code, tries, last_error, due_at, correlation_id, created_at, updated_at
            from payments where principal_id = $1 and reference = $2"#,
         principal_id,
         reference

@@ -1,4 +1,4 @@
-//! Open attempts and refunds, counted for the metrics.
+//! Open attempts, refunds and unexplained charges, counted for the metrics.
 
 use sqlx::PgConnection;
 
@@ -20,6 +20,8 @@ pub struct OpenWork {
     pub pending: OpenAttempts,
     pub unknown: OpenAttempts,
     pub refunds: i64,
+    pub refunds_failed: i64,
+    pub unexplained: i64,
 }
 
 /// Counts open attempts and refunds. The queries use the indexes of due rows, which contain open
@@ -29,6 +31,8 @@ pub async fn count(connection: &mut PgConnection) -> sqlx::Result<OpenWork> {
         pending: attempts(connection, AttemptStatus::Pending).await?,
         unknown: attempts(connection, AttemptStatus::Unknown).await?,
         refunds: refunds(connection).await?,
+        refunds_failed: refunds_failed(connection).await?,
+        unexplained: unexplained(connection).await?,
     })
 }
 
@@ -55,6 +59,26 @@ async fn refunds(connection: &mut PgConnection) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select count(*) as "count!"
            from (select from refunds where status in ('pending', 'unknown') limit $1) as open"#,
+        ROWS_MAX
+    )
+    .fetch_one(connection)
+    .await
+}
+
+async fn refunds_failed(connection: &mut PgConnection) -> sqlx::Result<i64> {
+    sqlx::query_scalar!(
+        r#"select count(*) as "count!"
+           from (select from refunds where status = 'failed' limit $1) as failed"#,
+        ROWS_MAX
+    )
+    .fetch_one(connection)
+    .await
+}
+
+async fn unexplained(connection: &mut PgConnection) -> sqlx::Result<i64> {
+    sqlx::query_scalar!(
+        r#"select count(*) as "count!"
+           from (select from unexplained_charges where status = 'open' limit $1) as open"#,
         ROWS_MAX
     )
     .fetch_one(connection)

@@ -5,7 +5,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::{AttemptStatus, RefundStatus};
+use crate::domain::{AttemptStatus, KeyState, RefundStatus};
 
 #[derive(Debug, Serialize)]
 pub struct AttemptView {
@@ -22,6 +22,9 @@ pub struct AttemptView {
     pub leased: bool,
     pub charge_id: Option<String>,
     pub decline_code: Option<String>,
+    pub failure_code: Option<String>,
+    /// What the provider's key is good for.
+    pub key_state: KeyState,
     /// Why fulfilment will not ship the order.
     pub rejection_reason: Option<String>,
     pub created_at: DateTime<Utc>,
@@ -41,6 +44,7 @@ pub struct RefundView {
     pub last_error: Option<String>,
     pub next_try_at: Option<DateTime<Utc>>,
     pub refund_id: Option<String>,
+    pub failure_code: Option<String>,
 }
 
 pub async fn attempts_of(
@@ -51,8 +55,8 @@ pub async fn attempts_of(
         AttemptView,
         r#"select order_id, attempt, status, amount, currency, tries, last_error,
                   case when status in ('pending', 'unknown') then due_at end as next_try_at,
-                  lease_token is not null as "leased!", charge_id, decline_code, rejection_reason,
-                  created_at, updated_at
+                  lease_token is not null as "leased!", charge_id, decline_code, failure_code,
+                  key_state as "key_state: KeyState", rejection_reason, created_at, updated_at
            from payments where order_id = $1 order by attempt"#,
         order_id
     )
@@ -70,7 +74,8 @@ pub async fn open_attempts(
         AttemptView,
         r#"select order_id, attempt, status, amount, currency, tries, last_error,
                   due_at as "next_try_at?", lease_token is not null as "leased!", charge_id,
-                  decline_code, rejection_reason, created_at, updated_at
+                  decline_code, failure_code, key_state as "key_state: KeyState",
+                  rejection_reason, created_at, updated_at
            from payments
            where status = $1 and status in ('pending', 'unknown')
            order by due_at limit $2"#,
@@ -89,7 +94,7 @@ pub async fn refunds_of(
         RefundView,
         "select charge_id, order_id, attempt, status, amount, currency, reason, tries, last_error,
                 case when status in ('pending', 'unknown') then due_at end as next_try_at,
-                refund_id
+                refund_id, failure_code
          from refunds where order_id = $1 order by created_at",
         order_id
     )
@@ -106,7 +111,7 @@ pub async fn open_refunds(
     sqlx::query_as!(
         RefundView,
         r#"select charge_id, order_id, attempt, status, amount, currency, reason, tries, last_error,
-                  due_at as "next_try_at?", refund_id
+                  due_at as "next_try_at?", refund_id, failure_code
            from refunds
            where status = $1 and status in ('pending', 'unknown')
            order by due_at limit $2"#,

@@ -12,30 +12,32 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::{AttemptStatus, Leased, ProviderCall};
+use crate::domain::{
+    AttemptSituation, AttemptStatus, KeyState, Leased, ProviderCall, ProviderLimits,
+};
 use crate::store::queues::Floors;
 
 /// Leases due attempts of this status: of each principal its longest due ones. `skip locked`: concurrent chargers take
 /// different rows instead of waiting for the same one. An attempt that was leased before and never
 /// settled becomes `unknown`.
 ///
-/// `resend_max`: how long after its first try a key may be sent again. After that the provider may have
-/// forgotten the key, and the charge is looked up instead.
+/// After `limits.resend_max` from its first try the provider may have forgotten the key, and the charge is
+/// looked up instead.
 pub async fn lease_due(
     connection: &mut PgConnection,
     status: AttemptStatus,
     request: &LeaseRequest,
     floors: &Floors<'_>,
-    resend_max: Duration,
+    limits: &ProviderLimits,
 ) -> sqlx::Result<Vec<Leased>> {
     let rows = sqlx::query!(
         r#"with due as materialized (
-            select first.order_id, first.attempt,
+            select first.order_id, first.attempt, extract(epoch from now() - sent_at) as sent_ago,
                    first_called_at <= now() - make_interval(secs => $3) as forgotten
             from unnest($4::text[], $5::timestamptz[], $6::bigint[])
                 as share (principal, floor, row_max)
             cross join lateral (
-                select order_id, attempt, first_called_at from payments
+                select order_id, attempt, first_called_at, sent_at from payments
                 where status = $7 and status in ('pending', 'unknown')
                   and principal = share.principal
                   and due_at > share.floor and due_at <= now()
@@ -47,21 +49,26 @@ pub async fn lease_due(
         update payments
         set lease_token = $1, due_at = clock_timestamp() + make_interval(secs => $2),
             tries = tries + 1, status = case when tries = 0 then $8 else $9 end,
-            first_called_at = coalesce(first_called_at, now())
+            first_called_at = coalesce(first_called_at, now()),
+            sent_at = case when key_state = $10 and forgotten is not true then now()
+                      else sent_at end
         from due
         where payments.order_id = any(array[due.order_id]) and payments.attempt = due.attempt
         returning payments.order_id, payments.attempt, principal, lease_token as "token!", amount,
                   currency, payment_method, tries, correlation_id, traceparent,
+                  coalesce(provider_reference, payments.order_id::text) as "reference!",
+                  key_state as "key_state: KeyState", sent_ago::double precision as sent_ago,
                   rejected_at is not null as "rejected!", coalesce(forgotten, false) as "forgotten!""#,
         request.token,
         request.lease.as_secs_f64(),
-        resend_max.as_secs_f64(),
+        limits.resend_max.as_secs_f64(),
         &floors.principals as &[&str],
         &floors.floors,
         &floors.limits,
         status.as_str(),
         AttemptStatus::leased(true).as_str(),
-        AttemptStatus::leased(false).as_str()
+        AttemptStatus::leased(false).as_str(),
+        KeyState::Usable.as_str()
     )
     .fetch_all(connection)
     .await?;
@@ -76,9 +83,26 @@ pub async fn lease_due(
         tries: row.tries,
         correlation_id: row.correlation_id,
         traceparent: row.traceparent,
-        call: ProviderCall::for_attempt(row.rejected, row.forgotten, row.payment_method),
+        reference: row.reference,
+        rejected: row.rejected,
+        key_state: row.key_state,
+        sent_ago: row.sent_ago.map(age),
+        call: ProviderCall::for_attempt(
+            AttemptSituation {
+                rejected: row.rejected,
+                forgotten: row.forgotten,
+                key_state: row.key_state,
+                can_cancel: limits.can_cancel,
+            },
+            row.payment_method,
+        ),
     });
     Ok(leased.collect())
+}
+
+/// An age that Postgres computed. Negative after a clock was set back; that counts as now.
+pub(super) fn age(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 /// The result of a try: a definite outcome, or the time of the next try.
@@ -90,6 +114,7 @@ pub struct AttemptResult {
     pub status: AttemptStatus,
     pub charge_id: Option<String>,
     pub decline_code: Option<String>,
+    pub failure_code: Option<String>,
     /// Only for an attempt that stays open.
     pub retry: Option<Retry>,
 }
@@ -99,6 +124,8 @@ pub struct AttemptResult {
 pub struct Retry {
     pub delay: Duration,
     pub error: String,
+    /// What the key is good for from now on.
+    pub key_state: KeyState,
     /// The provider's ledger has no entry under the key, so the key counts as never sent.
     pub absent: bool,
 }
@@ -138,15 +165,17 @@ pub async fn record(
         SettledAttempt,
         r#"update payments
          set status = result.status, charge_id = result.charge_id,
-             decline_code = result.decline_code, lease_token = null, last_error = result.error,
+             decline_code = result.decline_code, failure_code = result.failure_code,
+             lease_token = null, last_error = result.error,
+             key_state = coalesce(result.key_state, payments.key_state),
              due_at = case when result.delay is null then due_at
                       else clock_timestamp() + make_interval(secs => result.delay) end,
              first_called_at = case when result.absent then null else first_called_at end,
              updated_at = now()
          from unnest($1::uuid[], $2::integer[], $3::uuid[], $4::text[], $5::text[], $6::text[],
-                     $7::double precision[], $8::text[], $9::boolean[])
+                     $7::double precision[], $8::text[], $9::boolean[], $10::text[], $11::text[])
             as result (order_id, attempt, token, status, charge_id, decline_code, delay, error,
-                       absent)
+                       absent, failure_code, key_state)
          where payments.order_id = any(array[result.order_id])
            and payments.attempt = result.attempt and payments.lease_token = result.token
          returning payments.order_id, payments.attempt, result.token as "token!", amount,
@@ -162,6 +191,8 @@ pub async fn record(
         &column.delays as &[Option<f64>],
         &column.errors as &[Option<&str>],
         &column.absences,
+        &column.failures as &[Option<&str>],
+        &column.key_states as &[Option<&str>],
     )
     .fetch_all(connection)
     .await?;
@@ -181,6 +212,8 @@ struct ResultColumns<'a> {
     delays: Vec<Option<f64>>,
     errors: Vec<Option<&'a str>>,
     absences: Vec<bool>,
+    failures: Vec<Option<&'a str>>,
+    key_states: Vec<Option<&'a str>>,
 }
 
 impl<'a> ResultColumns<'a> {
@@ -199,6 +232,9 @@ impl<'a> ResultColumns<'a> {
                 .push(retry.map(|retry| retry.delay.as_secs_f64()));
             columns.errors.push(retry.map(|retry| &*retry.error));
             columns.absences.push(retry.is_some_and(|it| it.absent));
+            columns.failures.push(result.failure_code.as_deref());
+            let key_state = retry.map(|retry| retry.key_state.as_str());
+            columns.key_states.push(key_state);
         }
         columns
     }

@@ -38,6 +38,8 @@ pub struct Report {
     pub refunds_opened: i64,
     pub differing: i64,
     pub differences: Value,
+    /// Why the run ended before the end of the books.
+    pub stopped: Option<String>,
 }
 
 /// The numbers that one page adds to the report.
@@ -108,13 +110,18 @@ pub async fn add(connection: &mut PgConnection, id: i64, tally: &Tally) -> sqlx:
     Ok(())
 }
 
-pub async fn finish(connection: &mut PgConnection, id: i64) -> sqlx::Result<Report> {
+pub async fn finish(
+    connection: &mut PgConnection,
+    id: i64,
+    stopped: Option<&str>,
+) -> sqlx::Result<Report> {
     sqlx::query_as!(
         Report,
-        "update reconciliations set finished_at = now() where id = $1
+        "update reconciliations set finished_at = now(), stopped = $2 where id = $1
          returning id, trigger, started_at, finished_at, pages, charges, attempts, recent, settled,
-                   refunds_settled, refunds_opened, differing, differences",
-        id
+                   refunds_settled, refunds_opened, differing, differences, stopped",
+        id,
+        stopped
     )
     .fetch_one(connection)
     .await
@@ -143,7 +150,7 @@ pub async fn latest(connection: &mut PgConnection, limit: i64) -> sqlx::Result<V
     sqlx::query_as!(
         Report,
         "select id, trigger, started_at, finished_at, pages, charges, attempts, recent, settled,
-                refunds_settled, refunds_opened, differing, differences
+                refunds_settled, refunds_opened, differing, differences, stopped
          from reconciliations order by id desc limit $1",
         limit
     )

@@ -1,4 +1,4 @@
-//! Reads the statuses of attempts and refunds from their text columns.
+//! Reads the statuses of attempts, keys, refunds and unexplained charges from their text columns.
 
 use std::str::FromStr as _;
 
@@ -6,7 +6,7 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgTypeInfo, PgValueRef, Postgres};
 use sqlx::{Decode, Type};
 
-use crate::domain::{AttemptStatus, RefundStatus};
+use crate::domain::{AttemptStatus, KeyState, RefundStatus, UnexplainedStatus};
 
 macro_rules! decode_from_text {
     ($status:ty) => {
@@ -30,4 +30,6 @@ macro_rules! decode_from_text {
 }
 
 decode_from_text!(AttemptStatus);
+decode_from_text!(KeyState);
 decode_from_text!(RefundStatus);
+decode_from_text!(UnexplainedStatus);

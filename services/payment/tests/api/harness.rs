@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::Utc;
 use leases::{Done, Record as _};
 use payment::charger::{Answered, ChargerQueues};
 use payment::config::Migration;
@@ -91,7 +92,13 @@ impl Harness {
         order_id: Uuid,
         attempt: i32,
     ) -> sqlx::Result<()> {
-        let new = NewAttempt {
+        let new = self.new_attempt(principal, order_id, attempt);
+        let mut connection = self.pool.acquire().await.unwrap();
+        attempts::open(&mut connection, &[new]).await
+    }
+
+    pub(crate) fn new_attempt(&self, principal: &str, order_id: Uuid, attempt: i32) -> NewAttempt {
+        NewAttempt {
             order_id,
             attempt,
             principal: principal.to_owned(),
@@ -102,9 +109,8 @@ impl Harness {
             lines: json!([{ "sku": "SKU-1", "quantity": 2 }]),
             correlation_id: format!("corr-{order_id}"),
             traceparent: None,
-        };
-        let mut connection = self.pool.acquire().await.unwrap();
-        attempts::open(&mut connection, &[new]).await
+            requested_at: Utc::now(),
+        }
     }
 
     /// Stores the first attempt of a new order.

@@ -8,7 +8,8 @@ use wiremock::ResponseTemplate;
 
 use crate::harness::{Harness, LONG};
 use crate::provider::{
-    expected_call, mount_captures, mount_first_charge_responses, mount_look_up, request_bodies,
+    charge_of, expected_call, mount_captures, mount_first_charge_responses, mount_look_up,
+    request_bodies,
 };
 use crate::stepper::RESEND_MAX;
 
@@ -50,8 +51,8 @@ async fn charge_is_looked_up_before_the_key_window_closes() {
     let harness = Harness::create().await;
     let order = sent_without_answer(&harness).await;
     let key = expected_call(order, 1).0;
-    let charge = json!([{ "id": "ch_found", "status": "captured", "idempotency_key": key }]);
-    mount_look_up(&harness.psp, charge).await;
+    let charge = charge_of(order, "ch_found", &key);
+    mount_look_up(&harness.psp, json!([charge])).await;
     age_first_call(&harness, RESEND_MAX).await;
     assert_eq!(step(&harness).await, 1);
     let payment = harness.payment(order, 1).await;
@@ -94,8 +95,8 @@ async fn absent_charge_allows_one_more_send_of_the_attempt() {
 async fn charge_under_another_key_allows_no_second_charge() {
     let harness = Harness::create().await;
     let order = sent_without_answer(&harness).await;
-    let other = json!([{ "id": "ch_2", "status": "captured", "idempotency_key": "by-hand" }]);
-    mount_look_up(&harness.psp, other).await;
+    let other = charge_of(order, "ch_2", "by-hand");
+    mount_look_up(&harness.psp, json!([other])).await;
     age_first_call(&harness, RESEND_MAX).await;
     for _ in 0..3 {
         assert_eq!(step(&harness).await, 0);

@@ -17,6 +17,7 @@ mod harness;
 mod limits;
 mod lookups;
 mod outage;
+mod outcomes;
 mod plans;
 mod provider;
 mod queues;

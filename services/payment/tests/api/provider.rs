@@ -20,7 +20,27 @@ fn refunds() -> MockBuilder {
 pub(crate) fn captured(request: &Request) -> ResponseTemplate {
     let body: Value = request.body_json().unwrap();
     let id = format!("ch_{}", body["reference"].as_str().unwrap());
-    ResponseTemplate::new(201).set_body_json(json!({ "id": id, "status": "captured" }))
+    ResponseTemplate::new(201).set_body_json(entry(request, &id, "captured"))
+}
+
+/// A charge or a refund as the provider shows it: what the request asked for, under its key.
+fn entry(request: &Request, id: &str, status: &str) -> Value {
+    let mut entry: Value = request.body_json().unwrap();
+    if entry["currency"].is_null() {
+        entry["currency"] = json!("USD");
+    }
+    entry["id"] = json!(id);
+    entry["status"] = json!(status);
+    entry["idempotency_key"] = json!(request.headers["idempotency-key"].to_str().unwrap());
+    entry
+}
+
+/// A charge of the order as look-ups show it.
+pub(crate) fn charge_of(order_id: Uuid, id: &str, key: &str) -> Value {
+    json!({
+        "id": id, "status": "captured", "reference": order_id, "amount": 5_000, "currency": "USD",
+        "idempotency_key": key, "refunds": [],
+    })
 }
 
 pub(crate) fn declined(code: &str) -> ResponseTemplate {
@@ -30,6 +50,14 @@ pub(crate) fn declined(code: &str) -> ResponseTemplate {
 /// Every charge is captured.
 pub(crate) async fn mount_captures(psp: &MockServer) {
     charges().respond_with(captured).mount(psp).await;
+}
+
+/// Every charge gets the response that this function makes.
+pub(crate) async fn mount_charges(
+    psp: &MockServer,
+    respond: impl Fn(&Request) -> ResponseTemplate + Send + Sync + 'static,
+) {
+    charges().respond_with(respond).mount(psp).await;
 }
 
 /// Every charge is captured after a delay.
@@ -76,8 +104,12 @@ pub(crate) async fn call_count(psp: &MockServer) -> usize {
 
 /// The key and the body that every call for the attempt must have.
 pub(crate) fn expected_call(order_id: Uuid, attempt: i32) -> (String, Value) {
+    let reference = match attempt {
+        0 => format!("direct:{order_id}"),
+        _ => order_id.to_string(),
+    };
     let body = json!({
-        "reference": order_id,
+        "reference": reference,
         "amount": 5_000,
         "currency": "USD",
         "payment_method": "pm_card_ok",
@@ -103,6 +135,13 @@ pub(crate) async fn mount_look_up(psp: &MockServer, charges: Value) {
     look_up.respond_with(found).mount(psp).await;
 }
 
+/// Every look-up of a refund returns this list, by key and by charge.
+pub(crate) async fn mount_refund_look_up(psp: &MockServer, refunds: Value) {
+    let found = ResponseTemplate::new(200).set_body_json(json!({ "data": refunds }));
+    let look_up = Mock::given(method("GET")).and(path("/v1/refunds"));
+    look_up.respond_with(found).mount(psp).await;
+}
+
 /// Every cancellation of a key gets this response.
 pub(crate) async fn mount_cancellation(psp: &MockServer, response: ResponseTemplate) {
     let cancel = Mock::given(method("POST")).and(path("/v1/cancellations"));
@@ -115,8 +154,8 @@ pub(crate) fn key_cancelled() -> ResponseTemplate {
 }
 
 /// The response to a cancellation of a key that was charged.
-pub(crate) fn key_was_charged(charge_id: &str) -> ResponseTemplate {
-    let charge = json!({ "id": charge_id, "status": "captured" });
+pub(crate) fn key_was_charged(order_id: Uuid, charge_id: &str) -> ResponseTemplate {
+    let charge = charge_of(order_id, charge_id, "k");
     ResponseTemplate::new(200)
         .set_body_json(json!({ "key": "k", "status": "captured", "charge": charge }))
 }
@@ -126,9 +165,10 @@ pub(crate) async fn mount_refunds(psp: &MockServer) {
     let refunded = |request: &Request| {
         let body: Value = request.body_json().unwrap();
         let id = format!("re_{}", body["charge_id"].as_str().unwrap());
-        ResponseTemplate::new(201).set_body_json(json!({ "id": id, "status": "refunded" }))
+        ResponseTemplate::new(201).set_body_json(entry(request, &id, "refunded"))
     };
     refunds().respond_with(refunded).mount(psp).await;
+    mount_refund_look_up(psp, json!([])).await;
 }
 
 /// The first refunds get this response.

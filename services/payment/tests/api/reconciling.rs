@@ -23,10 +23,11 @@ pub(crate) const ALL: Trigger = Trigger::Operator { all: true };
 pub(crate) fn reconciler(harness: &Harness, grace: Duration) -> Reconciler {
     Reconciler {
         pool: harness.pool.clone(),
-        psp: psp::Client::new(&harness.psp.uri(), Duration::from_secs(5)).unwrap(),
+        provider: Arc::new(psp::Client::new(&harness.psp.uri(), Duration::from_secs(5)).unwrap()),
         interval: Duration::ZERO,
         grace,
-        orphan_grace: Duration::ZERO,
+        refunds_max: 100,
+        walk_interval: Duration::from_secs(3_600),
         lookback: Duration::from_secs(3_600),
         wake: outbox::Wake::default(),
         queues: Arc::new(ChargerQueues::new(LONG)),
@@ -157,14 +158,13 @@ async fn charged_attempt_of_a_rejected_order_is_refunded() {
 }
 
 #[tokio::test]
-async fn orphan_charges_are_refunded_once_each() {
+async fn contradicting_charges_are_refunded_once_each() {
     let harness = Harness::create().await;
     mount_refunds(&harness.psp).await;
-    let ids = [(); 4].map(|()| Uuid::now_v7());
+    let ids = [(); 3].map(|()| Uuid::now_v7());
     let (captured, voided) = (harness.open_new().await, harness.open_new().await);
     settle(&harness, captured, &ids[0].to_string()).await;
     reject(&harness, voided, 1).await;
-    let stranger = Uuid::new_v4();
     mount_ledger(
         &harness,
         vec![
@@ -172,21 +172,20 @@ async fn orphan_charges_are_refunded_once_each() {
             // The provider forgot the key and charged twice.
             charge(ids[1], captured, format!("pay:{captured}:1")),
             charge(ids[2], voided, format!("pay:{voided}:1")),
-            charge(ids[3], stranger, format!("pay:{stranger}:1")),
         ],
     )
     .await;
     let report = reconcile(&harness).await;
-    assert_eq!(report.refunds_opened, 3);
+    assert_eq!(report.refunds_opened, 2);
     let orphan = pair("orphan_charge", "refund opened");
-    assert_eq!(kinds(&report), vec![orphan; 3]);
+    assert_eq!(kinds(&report), vec![orphan; 2]);
     let answers = harness.stepper(LONG).call().await;
-    assert_eq!(harness.record(&answers).await.unwrap(), 3);
+    assert_eq!(harness.record(&answers).await.unwrap(), 2);
     assert_eq!(
         request_bodies(&harness.psp, "POST", "/v1/refunds")
             .await
             .len(),
-        3
+        2
     );
 
     assert_eq!(reconcile(&harness).await.refunds_opened, 0);
@@ -198,28 +197,120 @@ async fn orphan_charges_are_refunded_once_each() {
 }
 
 #[tokio::test]
-async fn recent_orphan_waits_and_foreign_charge_is_flagged() {
+async fn run_stops_at_its_limit_of_refunds_and_goes_on_next_time() {
     let harness = Harness::create().await;
-    let [ours, foreign] = [(); 2].map(|()| Uuid::new_v4());
-    mount_ledger(
-        &harness,
-        vec![
-            charge(Uuid::now_v7(), ours, format!("pay:{ours}:1")),
-            charge(Uuid::now_v7(), foreign, "made-by-hand".to_owned()),
-        ],
-    )
-    .await;
-    let patient = Reconciler {
-        orphan_grace: Duration::from_secs(60),
+    let mut charges = Vec::new();
+    for _ in 0..5 {
+        let order = harness.open_new().await;
+        reject(&harness, order, 1).await;
+        charges.push(charge(Uuid::now_v7(), order, format!("pay:{order}:1")));
+    }
+    mount_ledger(&harness, charges).await;
+    let careful = Reconciler {
+        refunds_max: 3,
         ..reconciler(&harness, Duration::ZERO)
     };
-    let report = patient.reconcile(ALL).await.unwrap();
+    let first = careful.reconcile(Trigger::Schedule).await.unwrap();
+    assert_eq!((first.pages, first.refunds_opened), (2, 3));
+    assert_eq!(first.stopped.as_deref(), Some("refund_limit"));
+    let second = careful.reconcile(Trigger::Schedule).await.unwrap();
+    assert_eq!((second.refunds_opened, second.stopped), (2, None));
+}
+
+#[tokio::test]
+async fn unexplained_charges_are_flagged_and_never_refunded() {
+    let harness = Harness::create().await;
+    let [ours, foreign] = [(); 2].map(|()| Uuid::new_v4());
+    let mut old = charge(Uuid::now_v7(), ours, format!("pay:{ours}:1"));
+    old["created_at"] = json!(Utc::now() - Duration::from_secs(30 * 86_400));
+    let by_hand = charge(Uuid::now_v7(), foreign, "made-by-hand".to_owned());
+    mount_ledger(&harness, vec![old, by_hand]).await;
+    let flagged = pair("unexplained_charge", "flagged");
+    for _ in 0..2 {
+        let report = reconcile(&harness).await;
+        assert_eq!(kinds(&report), vec![flagged.clone(); 2]);
+        assert_eq!(report.refunds_opened, 0);
+    }
+    let seen = "select count(*) from unexplained_charges where status = 'open'";
+    assert_eq!(
+        harness.count(seen).await,
+        2,
+        "each once, since it was first seen"
+    );
+
+    // The order is heard again: its attempt explains the charge, and the charge settles it.
+    harness.open(ours, 1).await;
+    assert_eq!(reconcile(&harness).await.settled, 1);
+    assert_eq!(harness.count(seen).await, 1);
+}
+
+#[tokio::test]
+async fn unknown_attempt_refunded_by_hand_ends_as_refunded() {
+    let harness = Harness::create().await;
+    let (order, id) = (harness.open_new().await, Uuid::now_v7());
+    let mut charge = charge(id, order, format!("pay:{order}:1"));
+    charge["refunds"] = json!([{ "id": "re_1", "status": "refunded", "idempotency_key": "by-hand", "amount": 5_000 }]);
+    mount_ledger(&harness, vec![charge]).await;
+    assert_eq!(reconcile(&harness).await.settled, 1);
+    let events = harness.events(order).await;
+    let types: Vec<&str> = events.iter().map(|(kind, _)| &**kind).collect();
+    assert_eq!(
+        types,
+        ["payment.refunded"],
+        "never captured: it must not ship"
+    );
+    let refunded = "select count(*) from refunds where status = 'refunded' and refund_id = 're_1'";
+    assert_eq!(harness.count(refunded).await, 1);
+    assert_eq!(reconcile(&harness).await.differing, 0);
+}
+
+#[tokio::test]
+async fn entry_that_cannot_be_compared_does_not_stop_the_run() {
+    let harness = Harness::create().await;
+    let mut charges = Vec::new();
+    for _ in 0..3 {
+        let order = harness.open_new().await;
+        charges.push(charge(Uuid::now_v7(), order, format!("pay:{order}:1")));
+    }
+    charges[0]["status"] = json!("a new status");
+    // Postgres cannot store this text.
+    charges[1]["currency"] = json!("US\u{0}");
+    charges[1]["idempotency_key"] = json!("by-hand");
+    mount_ledger(&harness, charges).await;
+    let report = reconcile(&harness).await;
+    assert_eq!(report.settled, 1);
     let expected = [
-        pair("foreign_charge", "flagged"),
-        pair("orphan_charge", "waiting"),
+        pair("not_comparable", "flagged"),
+        pair("not_comparable", "flagged"),
+        pair("outcome_unknown", "settled"),
     ];
     assert_eq!(kinds(&report), expected);
-    assert_eq!(report.refunds_opened, 0);
+    assert!(report.finished_at.is_some());
+}
+
+#[tokio::test]
+async fn scheduled_run_reads_only_what_is_new() {
+    let harness = Harness::create().await;
+    let mut charges = Vec::new();
+    for _ in 0..5 {
+        let (order, id) = (harness.open_new().await, Uuid::now_v7());
+        charges.push(charge(id, order, format!("pay:{order}:1")));
+        settle(&harness, order, &id.to_string()).await;
+    }
+    mount_ledger(&harness, charges).await;
+    let scheduled = reconciler(&harness, Duration::ZERO);
+    let first = scheduled.reconcile(Trigger::Schedule).await.unwrap();
+    assert_eq!((first.pages, first.charges), (3, 5));
+    let second = scheduled.reconcile(Trigger::Schedule).await.unwrap();
+    assert_eq!((second.pages, second.charges), (1, 0));
+
+    // A full walk that is due compares the old charges again, after what is new.
+    let walking = Reconciler {
+        walk_interval: Duration::ZERO,
+        ..scheduled
+    };
+    let walk = walking.reconcile(Trigger::Schedule).await.unwrap();
+    assert_eq!((walk.pages, walk.charges), (4, 5));
 }
 
 #[tokio::test]
@@ -237,8 +328,7 @@ async fn other_differences_are_flagged() {
     let mut amount = charge(ids[0], orders[0], format!("pay:{}:1", orders[0]));
     amount["amount"] = json!(4_999);
     let mut refunded = charge(ids[1], orders[1], format!("pay:{}:1", orders[1]));
-    refunded["refunds"] =
-        json!([{ "id": "re", "idempotency_key": "by-hand", "amount": 5_000, "created_at": "" }]);
+    refunded["refunds"] = json!([{ "id": "re", "status": "refunded", "idempotency_key": "by-hand", "amount": 4_000 }]);
     // The third charge is missing.
     mount_ledger(&harness, vec![amount, refunded]).await;
     let report = reconcile(&harness).await;
@@ -260,7 +350,8 @@ async fn refund_in_the_books_is_settled() {
     reject(&harness, order, 1).await;
     let mut charge = charge(id, order, format!("pay:{order}:1"));
     let key = format!("refund:{order}:1");
-    charge["refunds"] = json!([{ "id": "re_1", "idempotency_key": key, "amount": 5_000 }]);
+    charge["refunds"] =
+        json!([{ "id": "re_1", "status": "refunded", "idempotency_key": key, "amount": 5_000 }]);
     mount_ledger(&harness, vec![charge]).await;
     let report = reconcile(&harness).await;
     assert_eq!(report.refunds_settled, 1);

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 use uuid::Uuid;
-use wiremock::matchers::{method, path, query_param};
-use wiremock::{Mock, Request, ResponseTemplate};
+use wiremock::{Request, ResponseTemplate};
 
 use crate::harness::{Harness, LONG};
 use crate::provider::{
-    mount_captures, mount_first_refund_responses, mount_refunds, request_bodies,
+    charge_of, mount_captures, mount_first_refund_responses, mount_refund_look_up, mount_refunds,
+    request_bodies,
 };
 use crate::rejections::reject;
 
@@ -67,7 +67,8 @@ async fn refund_without_an_answer_is_retried_with_the_same_key() {
             .unwrap()
             .to_owned()
     };
-    let refunds = requests.iter().filter(|it| it.url.path() == "/v1/refunds");
+    let sent = |it: &&Request| it.method.as_str() == "POST" && it.url.path() == "/v1/refunds";
+    let refunds = requests.iter().filter(sent);
     let keys: Vec<String> = refunds.map(key).collect();
     assert_eq!(keys, vec![format!("refund:{order}:1"); 6]);
 }
@@ -97,16 +98,17 @@ async fn refund_is_looked_up_after_the_key_window() {
         .execute("update refunds set first_called_at = now() - interval '1 day'")
         .await;
     let key = format!("refund:{order}:1");
-    let found = json!({ "data": [
-        { "id": "re_other", "status": "refunded", "idempotency_key": "other" },
-        { "id": "re_found", "status": "refunded", "idempotency_key": key },
-    ] });
-    Mock::given(method("GET"))
-        .and(path("/v1/refunds"))
-        .and(query_param("key", format!("refund:{order}:1")))
-        .respond_with(ResponseTemplate::new(200).set_body_json(found))
-        .mount(&harness.psp)
-        .await;
+    let of_charge = |id: &str, key: &str| {
+        let mut refund = charge_of(order, id, key);
+        refund["status"] = json!("refunded");
+        refund["charge_id"] = json!(format!("ch_{order}"));
+        refund
+    };
+    // The first one belongs to another charge: the provider ignores the filter.
+    let mut other = of_charge("re_other", "other");
+    other["charge_id"] = json!("ch_other");
+    let found = json!([other, of_charge("re_found", &key)]);
+    mount_refund_look_up(&harness.psp, found).await;
     assert_eq!(step(&harness).await, 1);
     assert_eq!(
         refund(&harness).await.refund_id.as_deref(),
@@ -116,7 +118,8 @@ async fn refund_is_looked_up_after_the_key_window() {
         request_bodies(&harness.psp, "POST", "/v1/refunds")
             .await
             .len(),
-        1
+        0,
+        "never sent: the first look-up had no answer"
     );
 }
 

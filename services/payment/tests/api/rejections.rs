@@ -1,5 +1,6 @@
 //! Fulfilment rejects an order: in every state, its attempt is voided or its charge is refunded.
 
+use chrono::Utc;
 use payment::consumer::rejections::{self, Rejection};
 use serde_json::json;
 use uuid::Uuid;
@@ -18,6 +19,7 @@ pub(crate) async fn reject(harness: &Harness, order_id: Uuid, attempt: i32) {
         reason: "cancelled".to_owned(),
         correlation_id: format!("corr-{order_id}"),
         traceparent: None,
+        requested_at: Utc::now(),
     };
     let mut tx = harness.pool.begin().await.unwrap();
     rejections::apply(&mut tx, &[rejection]).await.unwrap();
@@ -121,9 +123,9 @@ async fn unknown_outcome_is_voided_after_its_key_is_cancelled() {
 async fn unknown_outcome_that_was_a_charge_is_refunded() {
     let harness = Harness::create().await;
     mount_charge_response(&harness.psp, ResponseTemplate::new(503)).await;
-    mount_cancellation(&harness.psp, key_was_charged("ch_1")).await;
     mount_refunds(&harness.psp).await;
     let order = harness.open_new().await;
+    mount_cancellation(&harness.psp, key_was_charged(order, "ch_1")).await;
     assert_eq!(step(&harness).await, 0);
     reject(&harness, order, 1).await;
     assert_eq!(step(&harness).await, 1, "captured");

@@ -39,6 +39,7 @@ async fn schema_of_payments_uses_the_statuses_of_attempts() {
     let expected = named(&[
         ("captured_has_charge", only(AttemptStatus::Captured)),
         ("declined_has_code", only(AttemptStatus::Declined)),
+        ("failed_has_code", only(AttemptStatus::Failed)),
         ("only_open_is_leased", open.clone()),
         ("payments_amount_check", only(AttemptStatus::Voided)),
         ("payments_one_live", attempts(AttemptStatus::is_live)),
@@ -53,10 +54,13 @@ async fn schema_of_payments_uses_the_statuses_of_attempts() {
 async fn schema_of_refunds_uses_the_statuses_of_refunds() {
     let harness = Harness::create().await;
     let open = refunds(RefundStatus::is_open);
-    let refunded = vec![RefundStatus::Refunded.as_str().to_owned()];
+    let only = |status: RefundStatus| vec![status.as_str().to_owned()];
+    let (refunded, failed) = (only(RefundStatus::Refunded), only(RefundStatus::Failed));
     let expected = named(&[
+        ("failed_has_code", failed.clone()),
         ("only_open_is_leased", open.clone()),
         ("refunded_has_id", refunded),
+        ("refunds_failed", failed),
         ("refunds_queue", open),
         ("refunds_status_check", refunds(|_| true)),
     ]);
@@ -74,7 +78,7 @@ async fn schema_of_reconciliations_names_every_trigger() {
     assert_eq!(found.unwrap(), expected);
 }
 
-/// The only status literals in queries are the predicate of the partial indexes of due rows.
+/// The only status literals in queries are the predicates of partial indexes.
 #[test]
 fn queries_spell_out_open_statuses_only() {
     let open = attempts(AttemptStatus::is_open);
@@ -86,7 +90,8 @@ fn queries_spell_out_open_statuses_only() {
         let path = file.unwrap().path();
         let source = fs::read_to_string(&path).unwrap();
         uses += source.matches(&predicate).count();
-        let rest = source.replace(&predicate, "");
+        let failed = format!("status = '{}'", RefundStatus::Failed.as_str());
+        let rest = source.replace(&predicate, "").replace(&failed, "");
         for name in attempts(|_| true).into_iter().chain(refunds(|_| true)) {
             let literal = format!("'{name}'");
             assert!(!rest.contains(&literal), "{literal} in {}", path.display());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leases::{Clock, Done, Settings, Worker};
 use payment::charger::{Answered, Charger, ChargerQueues, LEASE_BATCH_MAX, Queue};
+use payment::domain::ProviderLimits;
 use payment::psp;
 use payment::queue_keeper::QueueKeeper;
 use sqlx::PgPool;
@@ -15,6 +16,12 @@ use crate::harness::{EVENTUALLY, eventually};
 const PSP_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// How long after its first try an attempt may be sent again.
 pub(crate) const RESEND_MAX: Duration = Duration::from_secs(3_600);
+/// What the chargers are told about the provider, unless a test says otherwise.
+pub(crate) const LIMITS: ProviderLimits = ProviderLimits {
+    resend_max: RESEND_MAX,
+    absence_age: Duration::ZERO,
+    can_cancel: true,
+};
 /// One principal gets half of them.
 const IN_FLIGHT_MAX: usize = 256;
 
@@ -31,8 +38,18 @@ impl Stepper {
     }
 
     pub(crate) fn with_clock(pool: PgPool, psp_url: &str, lease: Duration, clock: Clock) -> Self {
+        Self::with(pool, psp_url, lease, clock, LIMITS)
+    }
+
+    pub(crate) fn with(
+        pool: PgPool,
+        psp_url: &str,
+        lease: Duration,
+        clock: Clock,
+        limits: ProviderLimits,
+    ) -> Self {
         let (sender, answers) = mpsc::channel(IN_FLIGHT_MAX);
-        let psp = psp::Client::new(psp_url, PSP_TIMEOUT).unwrap();
+        let provider = Arc::new(psp::Client::new(psp_url, PSP_TIMEOUT).unwrap());
         let settings = Settings {
             lease,
             // Only `run` uses it.
@@ -47,8 +64,8 @@ impl Stepper {
                 queue,
                 queues: queues.clone(),
                 pool: pool.clone(),
-                psp: psp.clone(),
-                resend_max: RESEND_MAX,
+                provider: provider.clone(),
+                limits,
             };
             let worker =
                 Worker::shared(charger, settings, queues.of(queue).clone(), sender.clone());

@@ -3,6 +3,7 @@ use super::*;
 fn charge(id: &str) -> Charge {
     Charge {
         id: id.to_owned(),
+        status: ChargeStatus::Captured,
         reference: "order".to_owned(),
         amount: 500,
         currency: "USD".to_owned(),
@@ -26,31 +27,69 @@ fn attempt(status: AttemptStatus, charge_id: Option<&str>) -> Attempt {
 fn refund(key: &str) -> Refund {
     Refund {
         id: format!("re-{key}"),
+        status: RefundEntryStatus::Refunded,
         idempotency_key: key.to_owned(),
         amount: 500,
     }
 }
 
 #[test]
-fn charge_belongs_to_its_attempt_or_is_an_orphan() {
-    let is_orphan = |finding| matches!(finding, Finding::Orphan(_));
+fn charge_belongs_to_its_attempt_or_contradicts_it() {
+    let contradicts = |finding| matches!(finding, Finding::Contradiction(_));
     let compared = |status, charge_id| compare(&charge("ch"), Some(&attempt(status, charge_id)));
-    assert_eq!(
-        compared(AttemptStatus::Captured, Some("ch")),
-        Finding::Agrees
-    );
+    let own = compared(AttemptStatus::Captured, Some("ch"));
+    assert_eq!(own, Finding::Agrees);
     assert_eq!(compared(AttemptStatus::Pending, None), Finding::Settle);
     assert_eq!(compared(AttemptStatus::Unknown, None), Finding::Settle);
-    assert!(is_orphan(compared(
-        AttemptStatus::Captured,
-        Some("another")
-    )));
-    assert!(is_orphan(compared(AttemptStatus::Declined, None)));
-    assert!(is_orphan(compared(AttemptStatus::Voided, None)));
-    assert_eq!(compare(&charge("ch"), None), Finding::Foreign);
+    let other = compared(AttemptStatus::Captured, Some("another"));
+    assert!(contradicts(other));
+    for settled in [
+        AttemptStatus::Declined,
+        AttemptStatus::Voided,
+        AttemptStatus::Failed,
+    ] {
+        assert!(contradicts(compared(settled, None)), "{settled:?}");
+    }
+}
+
+#[test]
+fn charge_that_we_cannot_explain_is_never_refunded() {
+    let unexplained = |finding| matches!(finding, Finding::Unexplained(_));
+    assert!(unexplained(compare(&charge("ch"), None)));
     let mut ours = charge("ch");
     ours.idempotency_key = format!("pay:{}:1", Uuid::nil());
-    assert_eq!(compare(&ours, None), Finding::OrphanWithoutAttempt);
+    assert!(unexplained(compare(&ours, None)));
+    let mut other_amount = attempt(AttemptStatus::Unknown, None);
+    other_amount.amount = 501;
+    assert!(unexplained(compare(&charge("ch"), Some(&other_amount))));
+}
+
+#[test]
+fn charge_without_money_settles_nothing() {
+    for status in [ChargeStatus::Pending, ChargeStatus::Failed] {
+        let mut none = charge("ch");
+        none.status = status;
+        assert_eq!(compare(&none, None), Finding::Agrees);
+        let open = attempt(AttemptStatus::Unknown, None);
+        assert_eq!(compare(&none, Some(&open)), Finding::Agrees);
+        let captured = attempt(AttemptStatus::Captured, Some("ch"));
+        assert_eq!(compare(&none, Some(&captured)), Finding::NotCaptured);
+    }
+}
+
+#[test]
+fn refund_by_hand_settles_ours_only_if_it_is_whole() {
+    let open = OurRefund {
+        key: "ours".to_owned(),
+        status: RefundStatus::Pending,
+    };
+    let mut by_hand = charge("ch");
+    by_hand.refunds = vec![refund("by-hand")];
+    assert_eq!(refund_to_settle(&by_hand, Some(&open)), Some("re-by-hand"));
+    assert!(refund_differences(&by_hand, Some(&open)).is_empty());
+    by_hand.refunds[0].amount = 499;
+    assert_eq!(refund_to_settle(&by_hand, Some(&open)), None);
+    assert_eq!(refund_differences(&by_hand, Some(&open)).len(), 1);
 }
 
 #[test]

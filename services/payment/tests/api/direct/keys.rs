@@ -69,7 +69,7 @@ async fn recorded_outcome_is_replayed_byte_for_byte() {
     let expected = json!({
         "payment_id": id, "status": "captured", "amount": 5_000, "currency": "USD",
         "payment_method": "pm_card_ok", "reference": "invoice-4711",
-        "charge_id": format!("ch_{id}"),
+        "charge_id": format!("ch_direct:{id}"),
     });
     assert_eq!(replay.json(), expected);
     let again = server.client.post("\"k-1\"", &body).await;

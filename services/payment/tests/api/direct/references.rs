@@ -28,7 +28,7 @@ async fn same_content_under_a_new_key_returns_the_first_payment() {
     assert!(!settled.expect(200).is_replay());
     assert_eq!(settled.payment_id(), first);
     assert_eq!(settled.json()["status"], "captured");
-    assert_eq!(settled.json()["charge_id"], format!("ch_{first}"));
+    assert_eq!(settled.json()["charge_id"], format!("ch_direct:{first}"));
     let url = format!("/payments/{first}");
     assert_eq!(settled.header("location"), Some(&*url));
     let replay = server.client.post("k-2", &body).await;

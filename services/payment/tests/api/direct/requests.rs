@@ -108,7 +108,7 @@ async fn payment_shows_its_progress() {
     assert_eq!(charge_due(&harness).await, 1);
     let captured = server.client.payment(id).await;
     assert_eq!(captured["status"], "captured");
-    assert_eq!(captured["charge_id"], format!("ch_{id}"));
+    assert_eq!(captured["charge_id"], format!("ch_direct:{id}"));
     assert_eq!(captured["next_try_at"], json!(null));
 }
 

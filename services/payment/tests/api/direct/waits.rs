@@ -25,7 +25,7 @@ async fn first_request_returns_the_outcome() {
     let captured = client.post("k-1", &charge()).await;
     assert!(!captured.expect(201).is_replay());
     let id = captured.payment_id();
-    assert_eq!(captured.json()["charge_id"], format!("ch_{id}"));
+    assert_eq!(captured.json()["charge_id"], format!("ch_direct:{id}"));
     let replay = client.post("k-1", &charge()).await;
     assert!(replay.expect(201).is_replay());
     assert_eq!(replay.body, captured.body);
