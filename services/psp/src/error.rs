@@ -27,6 +27,8 @@ pub enum Error {
     NoSuchCharge,
     #[error("a refund cannot be larger than its charge")]
     RefundTooLarge,
+    #[error("only a captured charge can be refunded; this one is pending or has failed")]
+    ChargeNotCaptured,
     #[error("this key was used with another request; use a new key")]
     KeyReused,
     #[error("the first request with this key is still in progress; retry later")]
@@ -50,7 +52,9 @@ impl Error {
             Self::Request(request::Invalid::Body(_)) | Self::Fault(_) | Self::Malformed(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            Self::KeyReused | Self::RefundTooLarge => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::KeyReused | Self::RefundTooLarge | Self::ChargeNotCaptured => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             Self::NotFound | Self::NoSuchCharge => StatusCode::NOT_FOUND,
             Self::KeyInFlight | Self::TooManyFaults => StatusCode::CONFLICT,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -69,6 +73,7 @@ impl Error {
             Self::NotFound => "not_found",
             Self::NoSuchCharge => "no_such_charge",
             Self::RefundTooLarge => "refund_too_large",
+            Self::ChargeNotCaptured => "charge_not_captured",
             Self::KeyReused => "idempotency_key_reused",
             Self::KeyInFlight => "idempotency_key_in_flight",
             Self::TooManyFaults => "too_many_faults",

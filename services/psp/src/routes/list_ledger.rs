@@ -48,6 +48,9 @@ struct LedgerEntry {
 #[derive(Serialize)]
 struct RefundView {
     id: Uuid,
+    status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_code: Option<String>,
     idempotency_key: String,
     amount: i64,
     created_at: DateTime<Utc>,
@@ -94,6 +97,8 @@ impl From<Refund> for RefundView {
     fn from(refund: Refund) -> Self {
         Self {
             id: refund.id,
+            status: refund.status,
+            failure_code: refund.failure_code,
             idempotency_key: refund.idempotency_key,
             amount: refund.amount,
             created_at: refund.created_at,

@@ -74,7 +74,10 @@ async fn ledger_lists_refunds_with_their_charge() {
     for (key, n) in [("back-1", 1), ("back-2", 1), ("back-3", 2)] {
         let refund = server.refund(key, &refund_of(&charges[n])).await.json();
         let [id, amount, at] = ["id", "amount", "created_at"].map(|field| &refund[field]);
-        refunds.push(json!({"id": id, "idempotency_key": key, "amount": amount, "created_at": at}));
+        refunds.push(
+            json!({"id": id, "status": "refunded", "idempotency_key": key,
+                            "amount": amount, "created_at": at}),
+        );
     }
     charges[0]["refunds"] = json!([]);
     charges[1]["refunds"] = json!(refunds[..2]);
