@@ -35,6 +35,25 @@ pub async fn by_reference(
     .await
 }
 
+/// The next page of all refunds, oldest first. `after` is the last id of the previous page; the nil
+/// id starts at the beginning.
+pub async fn page(
+    connection: &mut PgConnection,
+    after: Uuid,
+    limit: i64,
+) -> sqlx::Result<Vec<Refund>> {
+    sqlx::query_as!(
+        Refund,
+        "select id, status, case when status = 'failed' then failure_code end as failure_code,
+                charge_id, reference, amount, currency, idempotency_key, created_at
+         from refunds where id > $1 order by id limit $2",
+        after,
+        limit,
+    )
+    .fetch_all(connection)
+    .await
+}
+
 /// The oldest [`LOOKUP_ROWS_MAX`] refunds of each charge. Lateral with a limit, so that Postgres plans
 /// one index probe per charge.
 pub async fn of_charges(
