@@ -21,6 +21,10 @@ pub enum Error {
     Malformed(String),
     #[error("send exactly one of the parameters {0}")]
     Query(&'static str),
+    #[error("{0}")]
+    Parameters(String),
+    #[error("the body is too large")]
+    BodyTooLarge,
     #[error("no such object")]
     NotFound,
     #[error("no such charge")]
@@ -46,12 +50,13 @@ pub enum Error {
 impl Error {
     fn status(&self) -> StatusCode {
         match self {
-            Self::Request(request::Invalid::Key | request::Invalid::Json) | Self::Query(_) => {
-                StatusCode::BAD_REQUEST
-            }
-            Self::Request(request::Invalid::Body(_)) | Self::Fault(_) | Self::Malformed(_) => {
+            Self::Request(request::Invalid::Key | request::Invalid::Json)
+            | Self::Query(_)
+            | Self::Parameters(_) => StatusCode::BAD_REQUEST,
+            Self::Request(_) | Self::Fault(_) | Self::Malformed(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::KeyReused | Self::RefundTooLarge | Self::ChargeNotCaptured => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
@@ -66,10 +71,14 @@ impl Error {
         match self {
             Self::Request(request::Invalid::Key) => "idempotency_key_required",
             Self::Request(request::Invalid::Json) => "malformed_json",
+            Self::Request(request::Invalid::AmountTooSmall) => "amount_too_small",
+            Self::Request(request::Invalid::UnknownPaymentMethod) => "unknown_payment_method",
             Self::Request(request::Invalid::Body(_))
             | Self::Fault(_)
             | Self::Malformed(_)
-            | Self::Query(_) => "invalid_request",
+            | Self::Query(_)
+            | Self::Parameters(_) => "invalid_request",
+            Self::BodyTooLarge => "body_too_large",
             Self::NotFound => "not_found",
             Self::NoSuchCharge => "no_such_charge",
             Self::RefundTooLarge => "refund_too_large",

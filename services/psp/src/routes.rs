@@ -6,6 +6,7 @@ mod create_cancellation;
 mod create_charge;
 mod create_fault;
 mod create_refund;
+mod extract;
 mod get_charge;
 mod list_charges;
 mod list_faults;

@@ -58,7 +58,10 @@ const METHODS: [(&str, TestMethod); 9] = [
     ("pm_card_refund_fails", refunded_later(Ending::Fails(FailureCode::AccountClosed))),
 ];
 
-/// An unknown method is a decline and not invalid input, so that the caller's order can end.
+/// A charge with this name is invalid input, as at providers that know all methods of a caller.
+pub const UNKNOWN_NAME: &str = "pm_card_unknown";
+
+/// Any other unknown method is a decline and not invalid input.
 const UNKNOWN: TestMethod = declined(Decline::InvalidPaymentMethod);
 
 const fn declined(decline: Decline) -> TestMethod {

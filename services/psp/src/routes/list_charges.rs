@@ -5,10 +5,11 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
 use super::charge_view::{ChargeView, with_refunds};
+use super::extract::Parameters;
 use crate::Error;
 use crate::provider::Provider;
 use crate::store::charges;
@@ -27,7 +28,7 @@ pub(super) struct List {
 
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
-    Query(filter): Query<Filter>,
+    Parameters(filter): Parameters<Filter>,
 ) -> Result<Json<List>, Error> {
     let mut connection = provider.pool.acquire().await?;
     let found = match (filter.key, filter.reference) {

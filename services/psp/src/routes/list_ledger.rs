@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 
 use super::charge_view::{ChargeView, with_refunds};
+use super::extract::Parameters;
 use super::page::{Cursor, Page};
 use crate::Error;
 use crate::provider::Provider;
@@ -13,7 +14,7 @@ use crate::store::charges;
 
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
-    Query(cursor): Query<Cursor>,
+    Parameters(cursor): Parameters<Cursor>,
 ) -> Result<Json<Page<ChargeView>>, Error> {
     let mut connection = provider.pool.acquire().await?;
     let mut charges = charges::page(&mut connection, cursor.after(), cursor.rows_to_read()).await?;

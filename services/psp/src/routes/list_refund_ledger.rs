@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 
+use super::extract::Parameters;
 use super::page::{Cursor, Page};
 use crate::Error;
 use crate::domain::refund::Refund;
@@ -14,7 +15,7 @@ use crate::store::refunds;
 
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
-    Query(cursor): Query<Cursor>,
+    Parameters(cursor): Parameters<Cursor>,
 ) -> Result<Json<Page<Refund>>, Error> {
     let mut connection = provider.pool.acquire().await?;
     let mut data = refunds::page(&mut connection, cursor.after(), cursor.rows_to_read()).await?;
