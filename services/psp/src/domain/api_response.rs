@@ -56,13 +56,14 @@ impl ApiResponse {
     }
 
     /// The response to a request that an injected fault ends with an error.
-    pub fn failed(failure: Failure) -> Self {
-        let code = match failure.status {
+    pub fn failed(failure: &Failure) -> Self {
+        let by_status = match failure.status {
             409 => "conflict",
             429 => "rate_limited",
             503 => "unavailable",
             _ => "provider_error",
         };
+        let code = failure.code.as_deref().unwrap_or(by_status);
         Self::error(failure.status, code, "A fault was injected here.")
     }
 

@@ -28,7 +28,7 @@ impl Provider {
         &self,
         request: &Request,
         work: Work<'_>,
-        after: Option<AppliedFault>,
+        after: Option<&AppliedFault>,
     ) -> Result<CallerResponse, Error> {
         let now = clock::now();
         let outcome = work.label();
@@ -74,14 +74,14 @@ impl Provider {
         claim: Option<Claim<'_>>,
     ) -> Result<CallerResponse, Error> {
         let failure = match interruption {
-            Interruption::Failed(failure) if self.stores(failure) => failure,
+            Interruption::Failed(failure) if self.stores(&failure) => failure,
             interruption => return Ok(interruption.into()),
         };
         let _claim = match claim {
             Some(claim) => claim,
             None => self.claim(&request.key)?,
         };
-        let response = ApiResponse::failed(failure);
+        let response = ApiResponse::failed(&failure);
         let new = new_request(request, response, Effect::Nothing, clock::now());
         self.record(request, new, "failed").await
     }
@@ -103,7 +103,7 @@ impl Provider {
         }
     }
 
-    fn stores(&self, failure: Failure) -> bool {
+    fn stores(&self, failure: &Failure) -> bool {
         self.settings.psp_replay_5xx == Replay5xx::Stored && failure.is_final()
     }
 }
