@@ -5,6 +5,19 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use sqlx::PgPool;
 
+/// Counts money that moved: a charge that is pending or has failed took none, and such a refund gave none
+/// back. A refund counts for the order of its charge, regardless of the refund's own reference.
+const BY_ORDER: &str = "
+    with back as (
+        select charge_id, count(*) as refunds, sum(amount) as amount
+        from refunds where status = 'refunded' group by charge_id
+    )
+    select reference, count(*), sum(charges.amount)::bigint,
+           coalesce(sum(back.amount), 0)::bigint, coalesce(max(back.refunds), 0)
+    from charges left join back on back.charge_id = charges.id
+    where charges.status = 'captured'
+    group by reference";
+
 /// The provider's ledger, by order.
 pub(crate) struct Ledger(BTreeMap<String, OrderEntry>);
 
@@ -20,20 +33,10 @@ struct OrderEntry {
 
 impl Ledger {
     pub(crate) async fn read(psp: &PgPool) -> anyhow::Result<Self> {
-        // A refund counts for the order of its charge, regardless of the refund's own reference.
-        let rows: Vec<(String, i64, i64, i64, i64)> = sqlx::query_as(
-            "with back as (
-                select charge_id, count(*) as refunds, sum(amount) as amount
-                from refunds group by charge_id
-             )
-             select reference, count(*), sum(charges.amount)::bigint,
-                    coalesce(sum(back.amount), 0)::bigint, coalesce(max(back.refunds), 0)
-             from charges left join back on back.charge_id = charges.id
-             group by reference",
-        )
-        .fetch_all(psp)
-        .await
-        .context("reading the provider's ledger")?;
+        let rows: Vec<(String, i64, i64, i64, i64)> = sqlx::query_as(BY_ORDER)
+            .fetch_all(psp)
+            .await
+            .context("reading the provider's ledger")?;
         let entry = |(order, charges, charged, refunded, refunds_max)| {
             let entry = OrderEntry {
                 charges,
@@ -99,7 +102,17 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use psp::domain::{charge, refund};
+
     use super::*;
+    use crate::status_literals::assert_known;
+
+    #[test]
+    fn ledger_literals_exist_at_the_provider() {
+        let mut known = charge::Status::ALL.map(charge::Status::as_str).to_vec();
+        known.extend(refund::Status::ALL.map(refund::Status::as_str));
+        assert_known(BY_ORDER, &known);
+    }
 
     fn ledger(charged: &[(&str, i64)]) -> Ledger {
         let entry = |&(order, charged): &(&str, i64)| {

@@ -43,7 +43,7 @@ pub struct Migration {
     pub database_url: String,
 }
 
-/// How the provider treats keys and slow cards.
+/// How the provider treats keys and test cards.
 #[derive(Clone, Debug, Args)]
 pub struct Charging {
     /// How long the provider remembers a key. After that the same key charges again.
@@ -56,6 +56,9 @@ pub struct Charging {
     /// How long a charge of `pm_card_slow` takes.
     #[arg(long, env = "PSP_SLOW_MS", default_value_t = 30_000)]
     pub psp_slow_ms: u64,
+    /// How long a charge or a refund whose outcome comes later stays pending.
+    #[arg(long, env = "PSP_PROCESSING_MS", default_value_t = 2_000)]
+    pub psp_processing_ms: u32,
 }
 
 impl Charging {
@@ -65,6 +68,10 @@ impl Charging {
 
     pub fn slow(&self) -> Duration {
         Duration::from_millis(self.psp_slow_ms)
+    }
+
+    pub fn processing(&self) -> TimeDelta {
+        TimeDelta::milliseconds(i64::from(self.psp_processing_ms))
     }
 }
 

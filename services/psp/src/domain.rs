@@ -10,4 +10,5 @@ pub mod key_use;
 pub mod operation;
 pub mod refund;
 pub mod request;
+pub mod settlement;
 pub mod test_method;

@@ -21,12 +21,18 @@ pub enum Error {
     Malformed(String),
     #[error("send exactly one of the parameters {0}")]
     Query(&'static str),
+    #[error("{0}")]
+    Parameters(String),
+    #[error("the body is too large")]
+    BodyTooLarge,
     #[error("no such object")]
     NotFound,
     #[error("no such charge")]
     NoSuchCharge,
     #[error("a refund cannot be larger than its charge")]
     RefundTooLarge,
+    #[error("only a captured charge can be refunded; this one is pending or has failed")]
+    ChargeNotCaptured,
     #[error("this key was used with another request; use a new key")]
     KeyReused,
     #[error("the first request with this key is still in progress; retry later")]
@@ -44,13 +50,16 @@ pub enum Error {
 impl Error {
     fn status(&self) -> StatusCode {
         match self {
-            Self::Request(request::Invalid::Key | request::Invalid::Json) | Self::Query(_) => {
-                StatusCode::BAD_REQUEST
-            }
-            Self::Request(request::Invalid::Body(_)) | Self::Fault(_) | Self::Malformed(_) => {
+            Self::Request(request::Invalid::Key | request::Invalid::Json)
+            | Self::Query(_)
+            | Self::Parameters(_) => StatusCode::BAD_REQUEST,
+            Self::Request(_) | Self::Fault(_) | Self::Malformed(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            Self::KeyReused | Self::RefundTooLarge => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::KeyReused | Self::RefundTooLarge | Self::ChargeNotCaptured => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             Self::NotFound | Self::NoSuchCharge => StatusCode::NOT_FOUND,
             Self::KeyInFlight | Self::TooManyFaults => StatusCode::CONFLICT,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -62,13 +71,18 @@ impl Error {
         match self {
             Self::Request(request::Invalid::Key) => "idempotency_key_required",
             Self::Request(request::Invalid::Json) => "malformed_json",
+            Self::Request(request::Invalid::AmountTooSmall) => "amount_too_small",
+            Self::Request(request::Invalid::UnknownPaymentMethod) => "unknown_payment_method",
             Self::Request(request::Invalid::Body(_))
             | Self::Fault(_)
             | Self::Malformed(_)
-            | Self::Query(_) => "invalid_request",
+            | Self::Query(_)
+            | Self::Parameters(_) => "invalid_request",
+            Self::BodyTooLarge => "body_too_large",
             Self::NotFound => "not_found",
             Self::NoSuchCharge => "no_such_charge",
             Self::RefundTooLarge => "refund_too_large",
+            Self::ChargeNotCaptured => "charge_not_captured",
             Self::KeyReused => "idempotency_key_reused",
             Self::KeyInFlight => "idempotency_key_in_flight",
             Self::TooManyFaults => "too_many_faults",

@@ -8,8 +8,10 @@ pub mod droppable_connection;
 pub mod error;
 pub mod faults;
 pub mod in_flight;
+mod outcome_counts;
 pub mod provider;
 pub mod routes;
+pub mod settler;
 pub mod startup;
 pub mod store;
 

@@ -142,7 +142,7 @@ impl Provider {
         let after = self.faults.apply(points.after, &request.reference);
         let response = match plan {
             Plan::Replay(stored) => replay(request, stored)?,
-            Plan::Run(work) => self.execute(request, work, after).await?,
+            Plan::Run(work) => self.execute(request, work, after.as_ref()).await?,
         };
         drop(claim);
         let interruption = self.interrupt(after, gone).await;

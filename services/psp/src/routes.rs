@@ -1,15 +1,19 @@
 //! The table of routes.
 
+mod charge_view;
 mod clear_faults;
 mod create_cancellation;
 mod create_charge;
 mod create_fault;
 mod create_refund;
+mod extract;
 mod get_charge;
 mod list_charges;
 mod list_faults;
 mod list_ledger;
+mod list_refund_ledger;
 mod list_refunds;
+mod page;
 mod respond;
 
 use std::sync::Arc;
@@ -28,6 +32,7 @@ pub fn table(provider: Arc<Provider>) -> Router {
         .route("/v1/refunds", post(create_refund::handle).get(list_refunds::handle))
         .route("/v1/cancellations", post(create_cancellation::handle))
         .route("/v1/ledger", get(list_ledger::handle))
+        .route("/v1/ledger/refunds", get(list_refund_ledger::handle))
         .route("/admin/faults", post(create_fault::handle).get(list_faults::handle).delete(clear_faults::all))
         .route("/admin/faults/{id}", delete(clear_faults::one))
         .with_state(provider);

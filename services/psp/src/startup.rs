@@ -13,8 +13,10 @@ use tokio_util::sync::CancellationToken;
 use crate::batch_writer::{self, BatchWriter};
 use crate::config::{Config, Migration};
 use crate::droppable_connection::{DropHandle, DroppableListener};
+use crate::outcome_counts;
 use crate::provider::Provider;
 use crate::routes;
+use crate::settler::Settler;
 
 const NAME: &str = "psp";
 
@@ -24,6 +26,7 @@ pub struct Application {
     router: Router,
     provider: Arc<Provider>,
     writers: Vec<BatchWriter>,
+    settler: Settler,
 }
 
 impl Application {
@@ -32,6 +35,8 @@ impl Application {
         let pool = database::connect_lazy(&config.database, NAME)?;
         let listener = http::bind(config.listen).await?;
         let address = listener.local_addr().context("reading the port")?;
+        outcome_counts::export();
+        let settler = Settler::new(pool.clone());
         let (queue, writers) = batch_writer::create(&pool, config.charging.key_window());
         let provider = Arc::new(Provider::new(config.charging, pool, queue));
         Ok(Self {
@@ -40,6 +45,7 @@ impl Application {
             router: routes::table(Arc::clone(&provider)),
             provider,
             writers,
+            settler,
         })
     }
 
@@ -61,6 +67,7 @@ impl Application {
             self.provider.close().await;
             Ok(())
         });
+        workers.spawn("settler", self.settler.run(workers.shutdown()));
         for writer in self.writers {
             // A writer ends when the last request that could enqueue a job has ended.
             workers.spawn("batch writer", writer.run());

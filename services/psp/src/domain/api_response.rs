@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::json;
 
-use crate::domain::charge::{self, Charge};
+use crate::domain::charge::Charge;
 use crate::domain::fault::Failure;
 use crate::domain::test_method::Decline;
 
@@ -38,12 +38,12 @@ impl ApiResponse {
         Self::error(PAYMENT_REQUIRED, "cancelled", message)
     }
 
-    /// The response to a cancellation that came after the charge.
-    pub fn already_captured(key: &str, charge: &Charge) -> Self {
-        let status = charge::Status::Captured.as_str();
+    /// The response to a cancellation that came after the charge: the charge is captured, or it is
+    /// pending and may still be captured.
+    pub fn already_charged(key: &str, charge: &Charge) -> Self {
         Self {
             status: OK,
-            body: json!({"key": key, "status": status, "charge": charge}).to_string(),
+            body: json!({"key": key, "status": charge.status, "charge": charge}).to_string(),
         }
     }
 
@@ -56,13 +56,14 @@ impl ApiResponse {
     }
 
     /// The response to a request that an injected fault ends with an error.
-    pub fn failed(failure: Failure) -> Self {
-        let code = match failure.status {
+    pub fn failed(failure: &Failure) -> Self {
+        let by_status = match failure.status {
             409 => "conflict",
             429 => "rate_limited",
             503 => "unavailable",
             _ => "provider_error",
         };
+        let code = failure.code.as_deref().unwrap_or(by_status);
         Self::error(failure.status, code, "A fault was injected here.")
     }
 

@@ -12,6 +12,9 @@ use crate::domain::request::Request;
 pub struct Charge {
     pub id: Uuid,
     pub status: String,
+    /// Only of a failed charge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_code: Option<String>,
     pub reference: String,
     pub amount: i64,
     pub currency: String,
@@ -22,22 +25,27 @@ pub struct Charge {
 
 text_enum! {
     "charge status";
-    /// A charge has one status today: a decline leaves no charge.
+    /// A decline leaves no charge. A charge fails only after it was pending.
     pub enum Status {
         Captured = "captured",
+        Failed = "failed",
+        Pending = "pending",
     }
 }
 
 impl Charge {
-    pub fn capture(
+    /// A charge as it is first recorded.
+    pub fn of(
         request: &Request,
         amount: Money,
         payment_method: &str,
+        status: Status,
         now: DateTime<Utc>,
     ) -> Self {
         Self {
             id: Uuid::now_v7(),
-            status: Status::Captured.as_str().to_owned(),
+            status: status.as_str().to_owned(),
+            failure_code: None,
             reference: request.reference.clone(),
             amount: amount.amount(),
             currency: amount.currency().to_string(),
@@ -45,5 +53,9 @@ impl Charge {
             idempotency_key: request.key.to_string(),
             created_at: now,
         }
+    }
+
+    pub fn has_status(&self, status: Status) -> bool {
+        self.status == status.as_str()
     }
 }

@@ -9,6 +9,8 @@ use thiserror::Error;
 pub const DELAY_MS_MAX: u64 = 600_000;
 /// The status of an `error` fault that names none.
 const STATUS_DEFAULT: u16 = 500;
+/// Longest code of an `error` fault.
+pub const CODE_LEN_MAX: usize = 64;
 
 /// A fault as it is posted and listed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,9 +21,12 @@ pub struct Fault {
     /// For `delay`: how long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
-    /// For `error`: 409, 429 or any 5xx.
+    /// For `error`: any status that is an error for the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// For `error`: the code in the body; without it, one that fits the status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// For `error`: the `Retry-After` to send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
@@ -69,7 +74,7 @@ pub enum Action {
 }
 
 /// What a fault does to one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppliedFault {
     Delay(Duration),
     Drop,
@@ -77,9 +82,10 @@ pub enum AppliedFault {
     Fail(Failure),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub status: u16,
+    pub code: Option<String>,
     pub retry_after_seconds: Option<u32>,
 }
 
@@ -87,8 +93,10 @@ pub struct Failure {
 pub enum Invalid {
     #[error("a delay fault needs delay_ms of at most {DELAY_MS_MAX}")]
     Delay,
-    #[error("the status of an error must be 409, 429 or 500 to 599")]
+    #[error("the status of an error must be from 400 to 599")]
     Status,
+    #[error("the code of an error must be 1 to {CODE_LEN_MAX} visible ASCII characters")]
+    Code,
     #[error("probability must be from 0 to 1")]
     Probability,
     #[error("times must be at least 1")]
@@ -100,8 +108,11 @@ impl Fault {
         if self.action == Action::Delay && self.delay_ms.is_none_or(|ms| ms > DELAY_MS_MAX) {
             return Err(Invalid::Delay);
         }
-        if !matches!(self.status, None | Some(409 | 429 | 500..=599)) {
+        if !matches!(self.status, None | Some(400..=599)) {
             return Err(Invalid::Status);
+        }
+        if !self.code.as_deref().is_none_or(is_code) {
+            return Err(Invalid::Code);
         }
         if !(0.0..=1.0).contains(&self.probability) {
             return Err(Invalid::Probability);
@@ -137,6 +148,7 @@ impl Fault {
             Action::Hang => AppliedFault::Hang,
             Action::Error => AppliedFault::Fail(Failure {
                 status: self.status.unwrap_or(STATUS_DEFAULT),
+                code: self.code.clone(),
                 retry_after_seconds: self.retry_after_seconds,
             }),
         }
@@ -144,10 +156,15 @@ impl Fault {
 }
 
 impl Failure {
-    /// Whether a provider that stores its 5xx stores this one. 409 and 429 mean "retry later".
-    pub fn is_final(self) -> bool {
+    /// Whether a provider that stores its 5xx stores this one. A 4xx is never stored: the provider did
+    /// not accept the request, or asks for a retry.
+    pub fn is_final(&self) -> bool {
         self.status >= 500
     }
+}
+
+fn is_code(code: &str) -> bool {
+    (1..=CODE_LEN_MAX).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn always() -> f64 {
@@ -183,7 +200,13 @@ mod tests {
                 Err(Invalid::Probability),
             ),
             (r#""action":"drop","times":0"#, Err(Invalid::Times)),
-            (r#""action":"error","status":429"#, Ok(())),
+            (r#""action":"error","status":399"#, Err(Invalid::Status)),
+            (r#""action":"error","status":400"#, Ok(())),
+            (r#""action":"error","status":599"#, Ok(())),
+            (r#""action":"error","status":600"#, Err(Invalid::Status)),
+            (r#""action":"error","code":"""#, Err(Invalid::Code)),
+            (r#""action":"error","code":"two words""#, Err(Invalid::Code)),
+            (r#""action":"error","code":"account_closed""#, Ok(())),
         ] {
             let json = format!(r#"{{"point":"before_charge",{members}}}"#);
             assert_eq!(fault(&json).check(), expected, "{members}");

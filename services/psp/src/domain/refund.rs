@@ -12,6 +12,9 @@ use crate::domain::request::Request;
 pub struct Refund {
     pub id: Uuid,
     pub status: String,
+    /// Only of a failed refund.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_code: Option<String>,
     pub charge_id: Uuid,
     pub reference: String,
     pub amount: i64,
@@ -22,18 +25,27 @@ pub struct Refund {
 
 text_enum! {
     "refund status";
-    /// A refund has one status today.
+    /// A refund fails only after it was pending.
     pub enum Status {
+        Failed = "failed",
+        Pending = "pending",
         Refunded = "refunded",
     }
 }
 
 impl Refund {
-    /// A refund has the currency of its charge.
-    pub fn of(charge: &Charge, request: &Request, amount: i64, now: DateTime<Utc>) -> Self {
+    /// A refund as it is first recorded. It has the currency of its charge.
+    pub fn of(
+        charge: &Charge,
+        request: &Request,
+        amount: i64,
+        status: Status,
+        now: DateTime<Utc>,
+    ) -> Self {
         Self {
             id: Uuid::now_v7(),
-            status: Status::Refunded.as_str().to_owned(),
+            status: status.as_str().to_owned(),
+            failure_code: None,
             charge_id: charge.id,
             reference: request.reference.clone(),
             amount,

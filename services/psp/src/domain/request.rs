@@ -16,6 +16,8 @@ use crate::domain::test_method::{ChargeSpeed, TestMethod};
 
 pub const KEY_LEN_MAX: usize = 255;
 pub const REFERENCE_LEN_MAX: usize = 255;
+/// The smallest charge, in minor units of any currency. A refund may be smaller.
+pub const CHARGE_AMOUNT_MIN: i64 = 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -45,6 +47,10 @@ pub enum Invalid {
     Json,
     #[error("{0}")]
     Body(String),
+    #[error("the smallest amount that can be charged is {CHARGE_AMOUNT_MIN} minor units")]
+    AmountTooSmall,
+    #[error("there is no such payment method")]
+    UnknownPaymentMethod,
 }
 
 impl Request {

@@ -1,16 +1,18 @@
 //! Cancels a charge key: either the key was charged, or it never will be.
 
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::{CallerResponse, Provider};
 use crate::Error;
 use crate::domain::api_response::ApiResponse;
 use crate::domain::cancellation::Cancellation;
+use crate::domain::charge::Status;
 use crate::domain::clock;
 use crate::domain::fault::Point;
 use crate::store::{cancellations, charges};
 
-/// Cancellations by outcome: `captured` or `cancelled`.
+/// Cancellations by outcome: `captured`, `pending` or `cancelled`.
 const CANCELLATIONS: &str = "psp_cancellations_total";
 
 impl Provider {
@@ -38,12 +40,16 @@ impl Provider {
     async fn cancel_key(&self, key: &str) -> Result<ApiResponse, Error> {
         let (now, window) = (clock::now(), self.settings.key_window());
         let mut connection = self.pool.acquire().await?;
-        if let Some(charge) = charges::by_key(&mut connection, key).await?.first() {
-            metrics::counter!(CANCELLATIONS, "outcome" => "captured").increment(1);
-            return Ok(ApiResponse::already_captured(key, charge));
+        let found = charges::by_key(&mut connection, key).await?;
+        for status in [Status::Captured, Status::Pending] {
+            if let Some(charge) = found.iter().find(|charge| charge.has_status(status)) {
+                metrics::counter!(CANCELLATIONS, "outcome" => status.as_str()).increment(1);
+                return Ok(ApiResponse::already_charged(key, charge));
+            }
         }
+        let failed: Vec<Uuid> = found.iter().map(|charge| charge.id).collect();
         let to_charges = ApiResponse::key_cancelled();
-        if cancellations::cancel(&mut connection, key, &to_charges, now, window).await?
+        if cancellations::cancel(&mut connection, key, &failed, &to_charges, now, window).await?
             || cancellations::extend_decline(&mut connection, key, now, window).await?
         {
             metrics::counter!(CANCELLATIONS, "outcome" => "cancelled").increment(1);

@@ -16,12 +16,9 @@ use crate::domain::operation::Operation;
 use crate::domain::refund::Refund;
 use crate::domain::request::Request;
 use crate::in_flight::Claim;
+use crate::outcome_counts;
 use crate::store::requests::{Effect, NewRequest, Recorded, StoredResponse};
 
-/// Executed charge requests by outcome; `captured` counts physical charges.
-const CHARGES: &str = "psp_charges_total";
-/// Executed refund requests by outcome; `refunded` counts physical refunds.
-const REFUNDS: &str = "psp_refunds_total";
 /// Requests that got the stored response of their key.
 const REPLAYS: &str = "psp_replays_total";
 
@@ -31,24 +28,32 @@ impl Provider {
         &self,
         request: &Request,
         work: Work<'_>,
-        after: Option<AppliedFault>,
+        after: Option<&AppliedFault>,
     ) -> Result<CallerResponse, Error> {
         let now = clock::now();
         let outcome = work.label();
         let (effect, response) = match work {
-            Work::Capture {
+            Work::Charge {
                 amount,
                 payment_method,
+                processing,
             } => {
-                let charge = Charge::capture(request, amount, payment_method, now);
+                let status = processing.charge_status();
+                let charge = Charge::of(request, amount, payment_method, status, now);
                 let response = ApiResponse::created(&charge);
-                (Effect::Charge(charge), response)
+                let settlement = processing.of_charge(now, self.settings.processing());
+                (Effect::Charge(charge, settlement), response)
             }
             Work::Decline(decline) => (Effect::Nothing, ApiResponse::declined(decline)),
-            Work::Refund { charge, amount } => {
-                let refund = Refund::of(&charge, request, amount, now);
+            Work::Refund {
+                charge,
+                amount,
+                processing,
+            } => {
+                let refund = Refund::of(&charge, request, amount, processing.refund_status(), now);
                 let response = ApiResponse::created(&refund);
-                (Effect::Refund(refund), response)
+                let settlement = processing.of_refund(now, self.settings.processing());
+                (Effect::Refund(refund, settlement), response)
             }
         };
         let response = match after {
@@ -69,14 +74,14 @@ impl Provider {
         claim: Option<Claim<'_>>,
     ) -> Result<CallerResponse, Error> {
         let failure = match interruption {
-            Interruption::Failed(failure) if self.stores(failure) => failure,
+            Interruption::Failed(failure) if self.stores(&failure) => failure,
             interruption => return Ok(interruption.into()),
         };
         let _claim = match claim {
             Some(claim) => claim,
             None => self.claim(&request.key)?,
         };
-        let response = ApiResponse::failed(failure);
+        let response = ApiResponse::failed(&failure);
         let new = new_request(request, response, Effect::Nothing, clock::now());
         self.record(request, new, "failed").await
     }
@@ -90,7 +95,7 @@ impl Provider {
         let response = new.response.clone();
         match self.queue.record(new).await? {
             Recorded::New => {
-                count(request.operation(), outcome);
+                outcome_counts::add(request.operation(), outcome, 1);
                 Ok(CallerResponse::New(response))
             }
             Recorded::Found(stored) => replay(request, stored),
@@ -98,7 +103,7 @@ impl Provider {
         }
     }
 
-    fn stores(&self, failure: Failure) -> bool {
+    fn stores(&self, failure: &Failure) -> bool {
         self.settings.psp_replay_5xx == Replay5xx::Stored && failure.is_final()
     }
 }
@@ -132,12 +137,4 @@ pub(super) fn replay(request: &Request, stored: StoredResponse) -> Result<Caller
     }
     metrics::counter!(REPLAYS).increment(1);
     Ok(CallerResponse::Replayed(stored.response))
-}
-
-fn count(operation: Operation, outcome: &'static str) {
-    let name = match operation {
-        Operation::Charge => CHARGES,
-        Operation::Refund => REFUNDS,
-    };
-    metrics::counter!(name, "outcome" => outcome).increment(1);
 }

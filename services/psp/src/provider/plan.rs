@@ -4,9 +4,10 @@ use money::Money;
 
 use super::Provider;
 use crate::Error;
-use crate::domain::charge::Charge;
+use crate::domain::charge::{self, Charge};
 use crate::domain::clock;
 use crate::domain::request::{Details, Request};
+use crate::domain::settlement::Processing;
 use crate::domain::test_method::{CardOutcome, ChargeSpeed, Decline, TestMethod};
 use crate::store::charges;
 use crate::store::requests::{self, StoredResponse};
@@ -19,14 +20,16 @@ pub(super) enum Plan<'a> {
 }
 
 pub(super) enum Work<'a> {
-    Capture {
+    Charge {
         amount: Money,
         payment_method: &'a str,
+        processing: Processing,
     },
     Decline(Decline),
     Refund {
         charge: Charge,
         amount: i64,
+        processing: Processing,
     },
 }
 
@@ -71,9 +74,10 @@ impl Provider {
 impl<'a> Work<'a> {
     fn of_charge(amount: Money, payment_method: &'a str) -> Self {
         match TestMethod::of(payment_method).outcome {
-            CardOutcome::Captured => Self::Capture {
+            CardOutcome::Accepted(processing) => Self::Charge {
                 amount,
                 payment_method,
+                processing,
             },
             CardOutcome::Declined(decline) => Self::Decline(decline),
         }
@@ -83,18 +87,26 @@ impl<'a> Work<'a> {
     /// twice must succeed, or the mistake would stay hidden.
     fn of_refund(charge: Option<Charge>, amount: i64) -> Result<Self, Error> {
         let charge = charge.ok_or(Error::NoSuchCharge)?;
+        if !charge.has_status(charge::Status::Captured) {
+            return Err(Error::ChargeNotCaptured);
+        }
         if amount > charge.amount {
             return Err(Error::RefundTooLarge);
         }
-        Ok(Self::Refund { charge, amount })
+        let processing = TestMethod::of(&charge.payment_method).refund;
+        Ok(Self::Refund {
+            charge,
+            amount,
+            processing,
+        })
     }
 
     /// The metric label of this work.
     pub(super) fn label(&self) -> &'static str {
         match self {
-            Self::Capture { .. } => "captured",
+            Self::Charge { processing, .. } => processing.charge_status().as_str(),
             Self::Decline(decline) => decline.code(),
-            Self::Refund { .. } => "refunded",
+            Self::Refund { processing, .. } => processing.refund_status().as_str(),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, State};
 use axum::response::Response;
-use bytes::Bytes;
 
+use super::extract::Body;
 use super::respond;
 use crate::Error;
 use crate::domain::cancellation::Cancellation;
@@ -16,7 +16,7 @@ use crate::provider::Provider;
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
     ConnectInfo(connection): ConnectInfo<DropHandle>,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<Response, Error> {
     let cancellation = Cancellation::parse(&body)?;
     Ok(respond::send(

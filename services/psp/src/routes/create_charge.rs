@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::{ConnectInfo, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use bytes::Bytes;
 
+use super::extract::Body;
 use super::respond;
 use crate::Error;
 use crate::domain::request::Request;
@@ -17,7 +17,7 @@ pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
     ConnectInfo(connection): ConnectInfo<DropHandle>,
     headers: HeaderMap,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<Response, Error> {
     let request = Request::charge(respond::key(&headers), &body)?;
     Ok(respond::send(provider.serve(request).await?, &connection))

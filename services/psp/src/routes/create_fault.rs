@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use bytes::Bytes;
 
+use super::extract::Body;
 use crate::Error;
 use crate::domain::fault::Fault;
 use crate::faults::ArmedFault;
@@ -14,7 +14,7 @@ use crate::provider::Provider;
 
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<(StatusCode, Json<ArmedFault>), Error> {
     let fault: Fault =
         serde_json::from_slice(&body).map_err(|error| Error::Malformed(error.to_string()))?;

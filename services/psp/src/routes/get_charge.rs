@@ -1,4 +1,4 @@
-//! `GET /v1/charges/{id}`
+//! `GET /v1/charges/{id}`: a charge with its refunds.
 
 use std::sync::Arc;
 
@@ -6,18 +6,19 @@ use axum::Json;
 use axum::extract::{Path, State};
 use uuid::Uuid;
 
+use super::charge_view::{ChargeView, with_refunds};
 use crate::Error;
-use crate::domain::charge::Charge;
 use crate::provider::Provider;
 use crate::store::charges;
 
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
     Path(id): Path<String>,
-) -> Result<Json<Charge>, Error> {
+) -> Result<Json<ChargeView>, Error> {
     // A malformed id cannot exist.
     let id: Uuid = id.parse().map_err(|_| Error::NotFound)?;
     let mut connection = provider.pool.acquire().await?;
     let charge = charges::by_id(&mut connection, id).await?;
-    charge.map(Json).ok_or(Error::NotFound)
+    let found = with_refunds(&mut connection, charge.into_iter().collect()).await?;
+    found.into_iter().next().map(Json).ok_or(Error::NotFound)
 }

@@ -1,15 +1,16 @@
-//! `GET /v1/charges?key=` or `?reference=`: the outcome of a request whose response was lost. An
-//! empty list means that no such charge exists. While a charge under the key is in progress, the
+//! `GET /v1/charges?key=` or `?reference=`: the outcome of a request whose response was lost, with the
+//! refunds of each charge. An empty list means that no such charge exists. While a charge under the key is in progress, the
 //! response is a 409.
 
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
+use super::charge_view::{ChargeView, with_refunds};
+use super::extract::Parameters;
 use crate::Error;
-use crate::domain::charge::Charge;
 use crate::provider::Provider;
 use crate::store::charges;
 
@@ -22,15 +23,15 @@ pub(super) struct Filter {
 
 #[derive(Serialize)]
 pub(super) struct List {
-    data: Vec<Charge>,
+    data: Vec<ChargeView>,
 }
 
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
-    Query(filter): Query<Filter>,
+    Parameters(filter): Parameters<Filter>,
 ) -> Result<Json<List>, Error> {
     let mut connection = provider.pool.acquire().await?;
-    let data = match (filter.key, filter.reference) {
+    let found = match (filter.key, filter.reference) {
         (Some(key), None) => {
             // Checked before the books are read. If the charge ends in between, the books contain
             // it.
@@ -44,5 +45,6 @@ pub(super) async fn handle(
         (None, Some(reference)) => charges::by_reference(&mut connection, &reference).await?,
         _ => return Err(Error::Query("key and reference")),
     };
+    let data = with_refunds(&mut connection, found).await?;
     Ok(Json(List { data }))
 }

@@ -5,10 +5,11 @@ use std::slice;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::extract::Parameters;
 use crate::Error;
 use crate::domain::refund::Refund;
 use crate::provider::Provider;
@@ -29,7 +30,7 @@ pub(super) struct List {
 
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
-    Query(filter): Query<Filter>,
+    Parameters(filter): Parameters<Filter>,
 ) -> Result<Json<List>, Error> {
     let mut connection = provider.pool.acquire().await?;
     let data = match (filter.key, filter.reference, filter.charge_id) {

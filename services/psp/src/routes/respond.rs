@@ -22,7 +22,7 @@ pub(super) fn send(response: CallerResponse, connection: &DropHandle) -> Respons
     match response {
         CallerResponse::New(response) => response.into_response(),
         CallerResponse::Replayed(response) => replayed(response),
-        CallerResponse::Failed(failure) => failed(failure),
+        CallerResponse::Failed(failure) => failed(&failure),
         CallerResponse::Dropped => {
             connection.drop_connection();
             StatusCode::from_u16(NO_RESPONSE)
@@ -39,7 +39,7 @@ fn replayed(response: ApiResponse) -> Response {
     response
 }
 
-fn failed(failure: Failure) -> Response {
+fn failed(failure: &Failure) -> Response {
     let mut response = ApiResponse::failed(failure).into_response();
     if let Some(seconds) = failure.retry_after_seconds {
         response

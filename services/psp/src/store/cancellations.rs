@@ -7,6 +7,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::domain::api_response::ApiResponse;
 use crate::domain::key_use::KeyUse;
@@ -14,12 +15,14 @@ use crate::domain::key_use::KeyUse;
 /// Stores this response for every charge under the key, for one window from now. Returns `false` if
 /// the key has a row that must stay.
 ///
-/// A row with a charge is never overwritten, not even after its window: the charge exists. A 5xx
-/// without a charge guarantees nothing and is overwritten, and so is an expired row. A repeated
-/// cancellation is written again, so that each one lasts a whole window.
+/// A row with a charge is never overwritten, not even after its window: the charge exists. The
+/// exception is a charge that has failed, because it took no money and never will. A 5xx without a
+/// charge guarantees nothing and is overwritten, and so is an expired row. A repeated cancellation is
+/// written again, so that each one lasts a whole window.
 pub async fn cancel(
     connection: &mut PgConnection,
     key: &str,
+    failed_charges: &[Uuid],
     response: &ApiResponse,
     now: DateTime<Utc>,
     window: TimeDelta,
@@ -30,12 +33,13 @@ pub async fn cancel(
          values ($1, $2, '', $3, $4, $5, $6)
          on conflict (key) do update
          set operation = excluded.operation, fingerprint = excluded.fingerprint,
-             status = excluded.status, body = excluded.body,
+             status = excluded.status, body = excluded.body, charge_id = null,
              created_at = excluded.created_at, expires_at = excluded.expires_at
-         where present.charge_id is null
-             and (present.expires_at <= excluded.created_at
-                  or present.operation = excluded.operation
-                  or (present.operation = $7 and present.status >= 500))",
+         where present.charge_id = any($8)
+             or (present.charge_id is null
+                 and (present.expires_at <= excluded.created_at
+                      or present.operation = excluded.operation
+                      or (present.operation = $7 and present.status >= 500)))",
         key,
         KeyUse::Cancellation.as_str(),
         i16::try_from(response.status).unwrap_or(i16::MAX),
@@ -43,6 +47,7 @@ pub async fn cancel(
         now,
         now + window,
         KeyUse::Charge.as_str(),
+        failed_charges,
     )
     .execute(connection)
     .await?;

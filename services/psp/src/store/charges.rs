@@ -1,4 +1,4 @@
-//! Reading charges.
+//! Reading charges. A pending row already has the failure code that it will show once it has failed.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -9,7 +9,8 @@ use crate::store::LOOKUP_ROWS_MAX;
 pub async fn by_id(connection: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Charge>> {
     sqlx::query_as!(
         Charge,
-        "select id, status, reference, amount, currency, payment_method, idempotency_key, created_at
+        "select id, status, case when status = 'failed' then failure_code end as failure_code,
+                reference, amount, currency, payment_method, idempotency_key, created_at
          from charges where id = $1",
         id,
     )
@@ -20,7 +21,8 @@ pub async fn by_id(connection: &mut PgConnection, id: Uuid) -> sqlx::Result<Opti
 pub async fn by_key(connection: &mut PgConnection, key: &str) -> sqlx::Result<Vec<Charge>> {
     sqlx::query_as!(
         Charge,
-        "select id, status, reference, amount, currency, payment_method, idempotency_key, created_at
+        "select id, status, case when status = 'failed' then failure_code end as failure_code,
+                reference, amount, currency, payment_method, idempotency_key, created_at
          from charges where idempotency_key = $1 order by id limit $2",
         key,
         LOOKUP_ROWS_MAX,
@@ -35,7 +37,8 @@ pub async fn by_reference(
 ) -> sqlx::Result<Vec<Charge>> {
     sqlx::query_as!(
         Charge,
-        "select id, status, reference, amount, currency, payment_method, idempotency_key, created_at
+        "select id, status, case when status = 'failed' then failure_code end as failure_code,
+                reference, amount, currency, payment_method, idempotency_key, created_at
          from charges where reference = $1 order by id limit $2",
         reference,
         LOOKUP_ROWS_MAX,
@@ -53,7 +56,8 @@ pub async fn page(
 ) -> sqlx::Result<Vec<Charge>> {
     sqlx::query_as!(
         Charge,
-        "select id, status, reference, amount, currency, payment_method, idempotency_key, created_at
+        "select id, status, case when status = 'failed' then failure_code end as failure_code,
+                reference, amount, currency, payment_method, idempotency_key, created_at
          from charges where id > $1 order by id limit $2",
         after,
         limit,

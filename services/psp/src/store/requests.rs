@@ -9,10 +9,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::PgConnection;
 
 use crate::domain::api_response::ApiResponse;
-use crate::domain::charge::{self, Charge};
+use crate::domain::charge::Charge;
 use crate::domain::key_use::KeyUse;
 use crate::domain::operation::Operation;
-use crate::domain::refund::{self, Refund};
+use crate::domain::refund::Refund;
+use crate::domain::settlement::Settlement;
 use crate::store::requests::columns::Columns;
 
 /// One request to record, with its response and its effect.
@@ -29,8 +30,9 @@ pub struct NewRequest {
 /// The money that a request moves.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    Charge(Charge),
-    Refund(Refund),
+    /// With what becomes of it, if it is pending.
+    Charge(Charge, Option<Settlement>),
+    Refund(Refund, Option<Settlement>),
     /// A decline, or a stored failure.
     Nothing,
 }
@@ -103,8 +105,10 @@ pub async fn record(
         &columns.amount as _,
         &columns.currency as _,
         &columns.payment_method as _,
-        charge::Status::Captured.as_str(),
-        refund::Status::Refunded.as_str(),
+        &columns.effect_status as _,
+        &columns.outcome as _,
+        &columns.failure_code as _,
+        &columns.settles_at as _,
     )
     .fetch_all(connection)
     .await?;

@@ -20,6 +20,65 @@ async fn fault_applies_n_times_and_then_no_more() {
 }
 
 #[tokio::test]
+async fn error_fault_answers_any_error_status_with_its_code() {
+    // Even a provider that stores its 5xx does not store a 4xx.
+    let server = Server::start_with(&["--psp-replay-5xx", "stored"]).await;
+    for status in [400, 401, 402, 403, 404, 408, 409, 422, 425, 429, 451, 499] {
+        for (point, charged) in [("before_charge", 0), ("after_charge", 1)] {
+            let key = format!("{point}-{status}");
+            let fault = json!({"point": point, "action": "error", "status": status,
+                               "code": "account_closed", "times": 1, "reference": key});
+            server.arm(fault).await;
+            let body = order(&key);
+            let hit = server.charge(&key, &body).await;
+            assert_eq!((hit.status.as_u16(), hit.replayed), (status, false));
+            assert_eq!(hit.code(), "account_closed");
+            let again = server.charge(&key, &body).await;
+            let seen = (again.status.as_u16(), again.replayed);
+            assert_eq!(seen, (201, charged == 1), "{key}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn stored_error_replays_with_its_code() {
+    let server = Server::start_with(&["--psp-replay-5xx", "stored"]).await;
+    for (point, status) in [
+        ("before_charge", 500),
+        ("during_charge", 502),
+        ("after_charge", 599),
+    ] {
+        let fault = json!({"point": point, "action": "error", "status": status,
+                           "code": "core_banking_down", "times": 1});
+        server.arm(fault).await;
+        let first = server.charge(point, &order(point)).await;
+        assert_eq!((first.status.as_u16(), first.replayed), (status, false));
+        assert_eq!(first.code(), "core_banking_down");
+        let again = server.charge(point, &order(point)).await;
+        assert_eq!((again.status.as_u16(), again.replayed), (status, true));
+        assert_eq!(again.text, first.text);
+    }
+}
+
+#[tokio::test]
+async fn error_fault_without_a_code_has_one_that_fits() {
+    let server = Server::start().await;
+    for (status, code) in [
+        (400, "provider_error"),
+        (409, "conflict"),
+        (429, "rate_limited"),
+        (500, "provider_error"),
+        (503, "unavailable"),
+    ] {
+        let fault = json!({"point": "before_charge", "action": "error", "status": status,
+                           "times": 1});
+        server.arm(fault).await;
+        let hit = server.charge("k", &order("o-1")).await;
+        assert_eq!((hit.status.as_u16(), hit.code().as_str()), (status, code));
+    }
+}
+
+#[tokio::test]
 async fn probability_one_always_applies_and_zero_never() {
     let server = Server::start().await;
     let fault = |probability: f64| json!({"point": "before_charge", "action": "error", "probability": probability});
@@ -94,6 +153,10 @@ async fn invalid_fault_is_422_and_not_armed() {
         json!({"point": "before_charge", "action": "explode"}),
         json!({"point": "before_charge", "action": "delay"}),
         json!({"point": "before_charge", "action": "error", "status": 201}),
+        json!({"point": "before_charge", "action": "error", "status": 399}),
+        json!({"point": "before_charge", "action": "error", "status": 600}),
+        json!({"point": "before_charge", "action": "error", "code": ""}),
+        json!({"point": "before_charge", "action": "error", "code": "two words"}),
         json!({"point": "before_charge", "action": "drop", "probability": 2}),
         json!({"point": "before_charge", "action": "drop", "tmies": 1}),
     ] {

@@ -1,6 +1,7 @@
 //! Invalid requests get an error before any work, and store nothing.
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::server::{Server, order};
 
@@ -68,6 +69,68 @@ async fn json_that_is_not_a_charge_is_422_and_stores_nothing() {
     }
     assert_eq!(status_of(&server, Some("k"), "[]").await, 422);
     assert_untouched(&server).await;
+}
+
+#[tokio::test]
+async fn definite_errors_have_their_own_code_and_store_nothing() {
+    let server = Server::start().await;
+    for (field, value, code) in [
+        ("amount", json!(1), "amount_too_small"),
+        ("amount", json!(9), "amount_too_small"),
+        (
+            "payment_method",
+            json!("pm_card_unknown"),
+            "unknown_payment_method",
+        ),
+    ] {
+        let mut body = order("o-1");
+        body[field] = value;
+        for _ in 0..2 {
+            let response = server.charge("k", &body).await;
+            assert_eq!(response.status, 422, "{code}");
+            assert_eq!(response.code(), code);
+            assert!(!response.replayed);
+        }
+    }
+    assert_untouched(&server).await;
+    let mut smallest = order("o-1");
+    smallest["amount"] = json!(10);
+    assert_eq!(server.charge("k", &smallest).await.status, 201);
+}
+
+#[tokio::test]
+async fn every_error_has_a_code_and_a_message() {
+    let server = Server::start().await;
+    let huge = "x".repeat(service_kit::http::BODY_BYTES_MAX + 1);
+    let post = |path: &str, body: &str| {
+        let url = format!("{}{path}", server.url);
+        let request = server.http.post(url).header("idempotency-key", "k");
+        request.body(body.to_owned())
+    };
+    let get = |path: &str| server.http.get(format!("{}{path}", server.url));
+    let no_charge = json!({"charge_id": Uuid::nil(), "amount": 1, "reference": "o"}).to_string();
+    for (request, status, code) in [
+        (post("/v1/charges", "{"), 400, "malformed_json"),
+        (post("/v1/charges", "{}"), 422, "invalid_request"),
+        (post("/v1/charges", &huge), 413, "body_too_large"),
+        (post("/v1/refunds", &no_charge), 404, "no_such_charge"),
+        (post("/v1/cancellations", "{}"), 422, "invalid_request"),
+        (post("/admin/faults", "{}"), 422, "invalid_request"),
+        (get("/v1/charges"), 400, "invalid_request"),
+        (get("/v1/charges?kee=k"), 400, "invalid_request"),
+        (get("/v1/refunds?charge_id=1"), 400, "invalid_request"),
+        (get("/v1/ledger?limit=few"), 400, "invalid_request"),
+        (get("/v1/ledger/refunds?after=1"), 400, "invalid_request"),
+        (get("/v1/charges/nonsense"), 404, "not_found"),
+    ] {
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), status, "{code}");
+        let body: Value = response.json().await.unwrap();
+        let error = body["error"].as_object().unwrap();
+        assert_eq!(error["code"], code, "{body}");
+        assert!(error["message"].is_string(), "{body}");
+        assert_eq!((body.as_object().unwrap().len(), error.len()), (1, 2));
+    }
 }
 
 #[tokio::test]

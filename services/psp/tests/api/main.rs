@@ -14,6 +14,7 @@ mod cancellations;
 mod charges;
 mod fault_points;
 mod hang_ups;
+mod later_outcomes;
 mod lookups;
 mod refund_faults;
 mod refunds;

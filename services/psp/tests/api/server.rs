@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use testkit::postgres::database;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::api_response::ApiResponse;
@@ -19,6 +20,7 @@ pub(crate) struct Server {
     pub(crate) http: reqwest::Client,
     database_url: String,
     shutdown: CancellationToken,
+    running: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Server {
@@ -58,7 +60,7 @@ impl Server {
         let application = Application::build(config).await.unwrap();
         let port = application.port();
         let shutdown = CancellationToken::new();
-        tokio::spawn(application.run_until(shutdown.clone()));
+        let running = tokio::spawn(application.run_until(shutdown.clone()));
         let books = PgPoolOptions::new()
             .max_connections(2)
             .connect(&database_url)
@@ -71,7 +73,14 @@ impl Server {
             http: reqwest::Client::new(),
             database_url,
             shutdown,
+            running,
         }
+    }
+
+    /// Stops the provider and waits for its workers. Its books stay.
+    pub(crate) async fn stop(&mut self) {
+        self.shutdown.cancel();
+        (&mut self.running).await.unwrap().unwrap();
     }
 
     pub(crate) async fn charge(&self, key: &str, body: &Value) -> ApiResponse {

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Details, Invalid, REFERENCE_LEN_MAX, Request, key, read, require};
+use super::{CHARGE_AMOUNT_MIN, Details, Invalid, REFERENCE_LEN_MAX, Request, key, read, require};
+use crate::domain::test_method;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,6 +34,12 @@ impl Request {
         }
         let amount = Money::new(body.amount, body.currency)
             .map_err(|error| Invalid::Body(error.to_string()))?;
+        if body.amount < CHARGE_AMOUNT_MIN {
+            return Err(Invalid::AmountTooSmall);
+        }
+        if body.payment_method == test_method::UNKNOWN_NAME {
+            return Err(Invalid::UnknownPaymentMethod);
+        }
         let fingerprint = fingerprint(&body);
         Ok(Self {
             key,

@@ -5,6 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
 use super::{Effect, NewRequest};
+use crate::domain::settlement::Settlement;
 
 #[derive(Default)]
 pub(super) struct Columns<'a> {
@@ -25,6 +26,11 @@ pub(super) struct Columns<'a> {
     pub(super) amount: Vec<Option<i64>>,
     pub(super) currency: Vec<Option<&'a str>>,
     pub(super) payment_method: Vec<Option<&'a str>>,
+    /// The status of the new charge or refund.
+    pub(super) effect_status: Vec<Option<&'a str>>,
+    pub(super) outcome: Vec<Option<&'static str>>,
+    pub(super) failure_code: Vec<Option<&'static str>>,
+    pub(super) settles_at: Vec<Option<DateTime<Utc>>>,
 }
 
 /// The columns that only a request with an effect fills.
@@ -37,6 +43,8 @@ struct EffectColumns<'a> {
     amount: Option<i64>,
     currency: Option<&'a str>,
     payment_method: Option<&'a str>,
+    status: Option<&'a str>,
+    settlement: Option<Settlement>,
 }
 
 impl<'a> Columns<'a> {
@@ -64,26 +72,36 @@ impl<'a> Columns<'a> {
         self.amount.push(effect.amount);
         self.currency.push(effect.currency);
         self.payment_method.push(effect.payment_method);
+        self.effect_status.push(effect.status);
+        let settlement = effect.settlement;
+        self.outcome.push(settlement.map(|it| it.outcome));
+        self.failure_code
+            .push(settlement.and_then(|it| it.failure_code));
+        self.settles_at.push(settlement.map(|it| it.settles_at));
     }
 }
 
 impl<'a> EffectColumns<'a> {
     fn of(effect: &'a Effect) -> Self {
         match effect {
-            Effect::Charge(charge) => Self {
+            Effect::Charge(charge, settlement) => Self {
                 charge_id: Some(charge.id),
                 reference: Some(&charge.reference),
                 amount: Some(charge.amount),
                 currency: Some(&charge.currency),
                 payment_method: Some(&charge.payment_method),
+                status: Some(&charge.status),
+                settlement: *settlement,
                 ..Self::default()
             },
-            Effect::Refund(refund) => Self {
+            Effect::Refund(refund, settlement) => Self {
                 refund_id: Some(refund.id),
                 refunded_id: Some(refund.charge_id),
                 reference: Some(&refund.reference),
                 amount: Some(refund.amount),
                 currency: Some(&refund.currency),
+                status: Some(&refund.status),
+                settlement: *settlement,
                 ..Self::default()
             },
             Effect::Nothing => Self::default(),
