@@ -17,8 +17,6 @@ pub enum Error {
     Request(#[from] request::Invalid),
     #[error(transparent)]
     Fault(#[from] fault::Invalid),
-    #[error("{0}")]
-    Malformed(String),
     #[error("send exactly one of the parameters {0}")]
     Query(&'static str),
     #[error("no such object")]
@@ -47,7 +45,7 @@ impl Error {
             Self::Request(request::Invalid::Key | request::Invalid::Json) | Self::Query(_) => {
                 StatusCode::BAD_REQUEST
             }
-            Self::Request(request::Invalid::Body(_)) | Self::Fault(_) | Self::Malformed(_) => {
+            Self::Request(request::Invalid::Body(_)) | Self::Fault(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             Self::KeyReused | Self::RefundTooLarge => StatusCode::UNPROCESSABLE_ENTITY,
@@ -62,10 +60,9 @@ impl Error {
         match self {
             Self::Request(request::Invalid::Key) => "idempotency_key_required",
             Self::Request(request::Invalid::Json) => "malformed_json",
-            Self::Request(request::Invalid::Body(_))
-            | Self::Fault(_)
-            | Self::Malformed(_)
-            | Self::Query(_) => "invalid_request",
+            Self::Request(request::Invalid::Body(_)) | Self::Fault(_) | Self::Query(_) => {
+                "invalid_request"
+            }
             Self::NotFound => "not_found",
             Self::NoSuchCharge => "no_such_charge",
             Self::RefundTooLarge => "refund_too_large",

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod card_number;
 mod currency;
 mod payment_method;
 mod reference;
@@ -8,6 +9,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+pub use card_number::{has_card_number, is_card_number};
 pub use currency::Currency;
 pub use payment_method::{InvalidPaymentMethod, PaymentMethod};
 pub use reference::{InvalidReference, Reference};

@@ -24,6 +24,7 @@ pub struct Request {
     #[schema(example = "USD")]
     currency: String,
     items: Vec<RequestItem>,
+    /// The name that the provider gave to the customer's card or account. Never a card number.
     #[schema(
         example = "pm_card_ok",
         min_length = 1,
@@ -205,7 +206,10 @@ mod tests {
             }
         );
         let method = set("/payment_method", json!("pm card"));
-        assert_eq!(method, InvalidDraft::PaymentMethod(InvalidPaymentMethod));
+        assert_eq!(
+            method,
+            InvalidDraft::PaymentMethod(InvalidPaymentMethod::Name)
+        );
         let unnamed = draft(|body| body["reference"] = json!("")).unwrap_err();
         assert_eq!(unnamed, InvalidDraft::Reference(InvalidReference));
         let too_many = vec![json!({"sku": "S", "quantity": 1, "unit_price": 1}); ITEMS_MAX + 1];

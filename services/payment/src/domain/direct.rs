@@ -19,6 +19,7 @@ pub struct Request {
     /// Upper-case ISO 4217 code.
     #[schema(example = "USD")]
     currency: String,
+    /// The name that the provider gave to the customer's card or account. Never a card number.
     #[schema(
         example = "pm_card_ok",
         min_length = 1,
@@ -98,7 +99,11 @@ mod tests {
             ("amount", json!(-5), InvalidCharge::Amount),
             ("amount", json!(i64::MAX), out_of_range),
             ("currency", json!("usd"), unknown),
-            ("payment_method", json!("a b"), InvalidPaymentMethod.into()),
+            (
+                "payment_method",
+                json!("a b"),
+                InvalidPaymentMethod::Name.into(),
+            ),
             ("reference", json!(""), InvalidReference.into()),
             ("reference", json!("a\u{0}b"), InvalidReference.into()),
         ] {
