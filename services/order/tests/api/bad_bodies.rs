@@ -123,7 +123,7 @@ async fn json_that_is_not_an_order_is_rejected() {
         bodies.extend(members.map(|member| order_with(member, text.clone())));
         bodies.push(item_with("sku", text));
     }
-    for currency in ["usd", "Usd", "US", "USDX", "XXQ", "€", " USD"] {
+    for currency in ["usd", "Usd", "US", "USDX", "XXQ", "€", " USD", "BGN"] {
         bodies.push(order_with("currency", currency));
     }
     for number in [

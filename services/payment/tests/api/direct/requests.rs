@@ -41,6 +41,7 @@ async fn invalid_payment_is_an_error_and_leaves_the_key_free() {
         charge_with("amount", 50.5),
         charge_with("amount", "5000"),
         charge_with("currency", "DOGE"),
+        charge_with("currency", "BGN"),
         charge_with("payment_method", ""),
         charge_with("reference", ""),
         charge_with("extra", 1),
