@@ -1,9 +1,9 @@
-//! Parses JSON in which every object names each member once.
+//! JSON of requests: a parser for which every object names each member once, and the canonical text.
 //!
 //! JSON leaves the meaning of a repeated member open: one reader takes the first value, another the
 //! last. A request that two components read differently must not be accepted.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -15,6 +15,52 @@ pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
     let value = Unique.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
+}
+
+/// The canonical text of a JSON value: members sorted by the bytes of their names, no whitespace.
+/// Stored fingerprints depend on it, so it must never change.
+///
+/// The order is not left to `serde_json`: its feature `preserve_order`, which any dependency may turn
+/// on for the whole program, would keep members in the order in which the client sent them.
+pub fn canonical(value: &Value) -> String {
+    let mut text = String::new();
+    write_canonical(value, &mut text);
+    text
+}
+
+fn write_canonical(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
+            text.push('{');
+            for (index, (name, value)) in members.into_iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                write_leaf(&Value::from(name.as_str()), text);
+                text.push(':');
+                write_canonical(value, text);
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                write_canonical(item, text);
+            }
+            text.push(']');
+        }
+        leaf => write_leaf(leaf, text),
+    }
+}
+
+fn write_leaf(leaf: &Value, text: &mut String) {
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{leaf}");
 }
 
 /// Builds a [`Value`], as `serde_json` does, from members that are unique.
@@ -104,6 +150,17 @@ mod tests {
             let expected: Value = serde_json::from_str(text).unwrap();
             assert_eq!(parse(text.as_bytes()).unwrap(), expected, "{text}");
         }
+    }
+
+    /// Passes with `--features serde_json/preserve_order` too.
+    #[test]
+    fn canonical_text_is_sorted_without_whitespace() {
+        let text = r#" {"b": [1, {"z": 0, "y": "x y"}, -1.50], "é": 2, "a": null, "B": "\u00e9\n\"",
+            "aa": {}, "": []} "#;
+        let value = parse(text.as_bytes()).unwrap();
+        let expected =
+            r#"{"":[],"B":"é\n\"","a":null,"aa":{},"b":[1,{"y":"x y","z":0},-1.5],"é":2}"#;
+        assert_eq!(canonical(&value), expected);
     }
 
     #[test]
