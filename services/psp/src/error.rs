@@ -17,8 +17,6 @@ pub enum Error {
     Request(#[from] request::Invalid),
     #[error(transparent)]
     Fault(#[from] fault::Invalid),
-    #[error("{0}")]
-    Malformed(String),
     #[error("send exactly one of the parameters {0}")]
     Query(&'static str),
     #[error("{0}")]
@@ -53,13 +51,12 @@ impl Error {
             Self::Request(request::Invalid::Key | request::Invalid::Json)
             | Self::Query(_)
             | Self::Parameters(_) => StatusCode::BAD_REQUEST,
-            Self::Request(_) | Self::Fault(_) | Self::Malformed(_) => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::KeyReused | Self::RefundTooLarge | Self::ChargeNotCaptured => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
+            Self::Request(_)
+            | Self::Fault(_)
+            | Self::KeyReused
+            | Self::RefundTooLarge
+            | Self::ChargeNotCaptured => StatusCode::UNPROCESSABLE_ENTITY,
             Self::NotFound | Self::NoSuchCharge => StatusCode::NOT_FOUND,
             Self::KeyInFlight | Self::TooManyFaults => StatusCode::CONFLICT,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -75,7 +72,6 @@ impl Error {
             Self::Request(request::Invalid::UnknownPaymentMethod) => "unknown_payment_method",
             Self::Request(request::Invalid::Body(_))
             | Self::Fault(_)
-            | Self::Malformed(_)
             | Self::Query(_)
             | Self::Parameters(_) => "invalid_request",
             Self::BodyTooLarge => "body_too_large",

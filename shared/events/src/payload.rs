@@ -60,6 +60,7 @@ pub struct OrderPlaced {
     pub attempt: i32,
     pub customer_id: String,
     /// In the currency's minor unit.
+    #[serde(deserialize_with = "money::deserialize_amount")]
     pub amount: i64,
     pub currency: Currency,
     pub payment_method: String,
@@ -77,6 +78,7 @@ pub struct OrderPaymentRequested {
     pub attempt: i32,
     pub customer_id: String,
     /// In the currency's minor unit.
+    #[serde(deserialize_with = "money::deserialize_amount")]
     pub amount: i64,
     pub currency: Currency,
     pub payment_method: String,
@@ -103,6 +105,7 @@ pub struct PaymentCaptured {
     pub order_id: Uuid,
     pub attempt: i32,
     pub charge_id: String,
+    #[serde(deserialize_with = "money::deserialize_amount")]
     pub amount: i64,
     pub currency: Currency,
     pub lines: Vec<Line>,
@@ -149,6 +152,7 @@ pub struct PaymentRefunded {
     pub attempt: i32,
     pub charge_id: String,
     pub refund_id: String,
+    #[serde(deserialize_with = "money::deserialize_amount")]
     pub amount: i64,
     pub currency: Currency,
     /// Why the order did not ship, such as `out_of_stock` or `cancelled`.
@@ -186,6 +190,33 @@ mod tests {
         assert_eq!(placed.principal_id, "");
         let requested: OrderPaymentRequested = serde_json::from_str(v1).unwrap();
         assert_eq!(requested.principal_id, "");
+    }
+
+    /// Such an event is a defect or a forgery. It is parked instead of moving money.
+    #[test]
+    fn event_with_an_impossible_amount_is_unreadable() {
+        let text = |amount: i64| {
+            format!(
+                r#"{{"v":1,"order_id":"00000000-0000-0000-0000-000000000007","attempt":1,
+                "customer_id":"c","amount":{amount},"currency":"USD","payment_method":"pm",
+                "charge_id":"ch","refund_id":"re","reason":"cancelled","lines":[]}}"#
+            )
+        };
+        fn reads<E: Event>(text: &str) -> bool {
+            serde_json::from_str::<E>(text).is_ok()
+        }
+        let all = |text: &str| {
+            [
+                reads::<OrderPlaced>(text),
+                reads::<OrderPaymentRequested>(text),
+                reads::<PaymentCaptured>(text),
+                reads::<PaymentRefunded>(text),
+            ]
+        };
+        assert_eq!(all(&text(money::AMOUNT_MAX)), [true; 4]);
+        for amount in [-1, money::AMOUNT_MAX + 1, i64::MIN] {
+            assert_eq!(all(&text(amount)), [false; 4], "{amount}");
+        }
     }
 
     #[test]

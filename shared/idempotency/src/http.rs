@@ -27,7 +27,8 @@ pub fn response(stored: StoredResponse) -> Response {
         StatusCode::from_u16(stored.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in stored.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
-            response.headers_mut().insert(name, value);
+            // Appended: a stored response may have several headers of one name.
+            response.headers_mut().append(name, value);
         }
     }
     response
@@ -53,6 +54,25 @@ mod tests {
         assert_eq!(key(&headers).unwrap().as_str(), "k-1");
         headers.append(IDEMPOTENCY_KEY, HeaderValue::from_static("k-1"));
         assert_eq!(key(&headers), Err(MalformedKey::Repeated));
+    }
+
+    #[test]
+    fn repeated_headers_survive_a_replay() {
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let stored = StoredResponse {
+            status: 201,
+            headers: vec![
+                header("link", "</b>; rel=next"),
+                header("etag", "1"),
+                header("link", "</a>; rel=prev"),
+            ],
+            body: Vec::new(),
+        };
+        for response in [response(stored.clone()), replay(stored)] {
+            let links: Vec<_> = response.headers().get_all("link").iter().collect();
+            assert_eq!(links, ["</b>; rel=next", "</a>; rel=prev"]);
+            assert_eq!(response.headers()["etag"], "1");
+        }
     }
 
     #[test]

@@ -10,36 +10,50 @@ use crate::Error;
 /// Currencies whose minor unit is not 1/100 of the major unit.
 const UNUSUAL_MINOR_DIGITS: &[(&str, u32)] = &[
     ("BHD", 3),
+    ("BIF", 0),
     ("CLP", 0),
+    ("DJF", 0),
+    ("GNF", 0),
     ("IQD", 3),
     ("ISK", 0),
     ("JOD", 3),
     ("JPY", 0),
+    ("KMF", 0),
     ("KRW", 0),
     ("KWD", 3),
     ("LYD", 3),
     ("OMR", 3),
     ("PYG", 0),
+    ("RWF", 0),
     ("TND", 3),
     ("UGX", 0),
     ("VND", 0),
+    ("VUV", 0),
     ("XAF", 0),
     ("XOF", 0),
     ("XPF", 0),
 ];
 
-/// Sorted: `parse` searches it by bisection.
+/// Currencies that no longer exist. New orders cannot use them, but stored orders and events have them,
+/// so an entry is never removed.
+const ENDED: &[&str] = &["BGN"];
+
+/// Every currency that is or was accepted: all of ISO 4217 that is money in use, and those of [`ENDED`].
+/// A test compares the table with a maintained list. Sorted: `parse` searches it by bisection.
 #[rustfmt::skip]
 const KNOWN: &[&str] = &[
-    "AED", "ALL", "AMD", "ARS", "AUD", "AZN", "BAM", "BBD", "BDT", "BGN", "BHD", "BMD", "BND",
-    "BOB", "BRL", "BSD", "BWP", "BZD", "CAD", "CHF", "CLP", "CNY", "COP", "CRC", "CZK", "DKK",
-    "DOP", "DZD", "EGP", "ETB", "EUR", "FJD", "GBP", "GEL", "GHS", "GTQ", "HKD", "HNL", "HUF",
-    "IDR", "ILS", "INR", "IQD", "ISK", "JMD", "JOD", "JPY", "KES", "KHR", "KRW", "KWD", "KZT",
-    "LAK", "LBP", "LKR", "LYD", "MAD", "MDL", "MKD", "MMK", "MNT", "MOP", "MUR", "MVR", "MWK",
+    "AED", "AFN", "ALL", "AMD", "AOA", "ARS", "AUD", "AWG", "AZN", "BAM", "BBD", "BDT", "BGN",
+    "BHD", "BIF", "BMD", "BND", "BOB", "BRL", "BSD", "BTN", "BWP", "BYN", "BZD", "CAD", "CDF",
+    "CHF", "CLP", "CNY", "COP", "CRC", "CUP", "CVE", "CZK", "DJF", "DKK", "DOP", "DZD", "EGP",
+    "ERN", "ETB", "EUR", "FJD", "FKP", "GBP", "GEL", "GHS", "GIP", "GMD", "GNF", "GTQ", "GYD",
+    "HKD", "HNL", "HTG", "HUF", "IDR", "ILS", "INR", "IQD", "IRR", "ISK", "JMD", "JOD", "JPY",
+    "KES", "KGS", "KHR", "KMF", "KPW", "KRW", "KWD", "KYD", "KZT", "LAK", "LBP", "LKR", "LRD",
+    "LSL", "LYD", "MAD", "MDL", "MGA", "MKD", "MMK", "MNT", "MOP", "MRU", "MUR", "MVR", "MWK",
     "MXN", "MYR", "MZN", "NAD", "NGN", "NIO", "NOK", "NPR", "NZD", "OMR", "PAB", "PEN", "PGK",
-    "PHP", "PKR", "PLN", "PYG", "QAR", "RON", "RSD", "RWF", "SAR", "SCR", "SEK", "SGD", "THB",
-    "TND", "TRY", "TTD", "TWD", "TZS", "UAH", "UGX", "USD", "UYU", "UZS", "VND", "XAF", "XCD",
-    "XOF", "XPF", "ZAR", "ZMW",
+    "PHP", "PKR", "PLN", "PYG", "QAR", "RON", "RSD", "RUB", "RWF", "SAR", "SBD", "SCR", "SDG",
+    "SEK", "SGD", "SHP", "SLE", "SOS", "SRD", "SSP", "STN", "SVC", "SYP", "SZL", "THB", "TJS",
+    "TMT", "TND", "TOP", "TRY", "TTD", "TWD", "TZS", "UAH", "UGX", "USD", "UYU", "UZS", "VED",
+    "VND", "VUV", "WST", "XAF", "XCD", "XCG", "XOF", "XPF", "YER", "ZAR", "ZMW", "ZWG",
 ];
 
 /// A known currency, stored as its index in `KNOWN`. Create one with [`Currency::parse`].
@@ -48,7 +62,7 @@ const KNOWN: &[&str] = &[
 pub struct Currency(u8);
 
 impl Currency {
-    /// Accepts upper case only: `usd` is an error, so that each currency has one spelling.
+    /// For stored text: a currency that has ended is still known. Accepts upper case only: `usd` is an error, so that each currency has one spelling.
     pub fn parse(code: &str) -> Result<Self, Error> {
         let index = KNOWN
             .binary_search(&code)
@@ -56,6 +70,15 @@ impl Currency {
         u8::try_from(index)
             .map(Self)
             .map_err(|_| Error::UnknownCurrency)
+    }
+
+    /// As [`Currency::parse`], for a new order or payment: a currency that has ended is an error.
+    pub fn parse_in_use(code: &str) -> Result<Self, Error> {
+        let currency = Self::parse(code)?;
+        match ENDED.contains(&currency.code()) {
+            true => Err(Error::EndedCurrency(currency)),
+            false => Ok(currency),
+        }
     }
 
     pub fn code(self) -> &'static str {
@@ -107,6 +130,8 @@ impl fmt::Debug for Currency {
 
 #[cfg(test)]
 mod tests {
+    use iso_currency::IntoEnumIterator as _;
+
     use super::*;
 
     #[test]
@@ -118,6 +143,39 @@ mod tests {
         for (code, _) in UNUSUAL_MINOR_DIGITS {
             assert!(Currency::parse(code).is_ok(), "{code}");
         }
+        assert!(KNOWN.len() <= usize::from(u8::MAX));
+    }
+
+    /// Money in use: not superseded, no fund, no metal and no test code.
+    fn is_in_use(listed: iso_currency::Currency) -> bool {
+        listed.flags().is_empty()
+    }
+
+    /// Fails when an update of the list adds, ends or changes a currency. Then change the table; a
+    /// currency that ended moves to `ENDED`.
+    #[test]
+    fn table_is_that_of_iso_4217() {
+        for listed in iso_currency::Currency::iter().filter(|it| is_in_use(*it)) {
+            let currency = Currency::parse_in_use(listed.code()).unwrap();
+            let digits = listed.exponent().unwrap();
+            assert_eq!(currency.minor_digits(), u32::from(digits), "{currency}");
+        }
+        for code in KNOWN {
+            let listed = iso_currency::Currency::from_code(code);
+            let in_use = listed.is_some_and(is_in_use);
+            assert_eq!(in_use, !ENDED.contains(code), "{code}");
+        }
+    }
+
+    #[test]
+    fn ended_currency_is_readable_and_not_in_use() {
+        let lev = Currency::parse("BGN").unwrap();
+        assert_eq!(serde_json::from_str::<Currency>("\"BGN\"").unwrap(), lev);
+        assert_eq!(
+            Currency::parse_in_use("BGN"),
+            Err(Error::EndedCurrency(lev))
+        );
+        assert!(Currency::parse_in_use("EUR").is_ok());
     }
 
     #[test]

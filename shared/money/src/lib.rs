@@ -1,13 +1,16 @@
 #![doc = include_str!("../README.md")]
 
+mod card_number;
 mod currency;
 mod payment_method;
 mod reference;
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
+pub use card_number::{has_card_number, is_card_number};
 pub use currency::Currency;
 pub use payment_method::{InvalidPaymentMethod, PaymentMethod};
 pub use reference::{InvalidReference, Reference};
@@ -16,12 +19,42 @@ pub use reference::{InvalidReference, Reference};
 /// that a 64-bit sum in SQL holds millions of such amounts without overflow.
 pub const AMOUNT_MAX: i64 = 1_000_000_000_000;
 
-/// An amount in the currency's minor unit. Never negative, never above [`AMOUNT_MAX`]: it implements
-/// no `Deserialize`, so that [`Money::new`] checks every amount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// An amount in the currency's minor unit. Never negative, never above [`AMOUNT_MAX`]:
+/// [`Money::new`] checks every amount, also one that is deserialised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub struct Money {
     amount: i64,
     currency: Currency,
+}
+
+/// The members of a [`Money`] before the check.
+#[derive(Deserialize)]
+struct Unchecked {
+    amount: i64,
+    currency: Currency,
+}
+
+impl TryFrom<Unchecked> for Money {
+    type Error = Error;
+
+    fn try_from(Unchecked { amount, currency }: Unchecked) -> Result<Self, Error> {
+        Self::new(amount, currency)
+    }
+}
+
+/// Deserialises an amount that stands beside its currency, with the check of [`Money::new`]: for
+/// `#[serde(deserialize_with)]`.
+pub fn deserialize_amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    let amount = i64::deserialize(deserializer)?;
+    check(amount).map_err(serde::de::Error::custom)
+}
+
+fn check(amount: i64) -> Result<i64, Error> {
+    match (0..=AMOUNT_MAX).contains(&amount) {
+        true => Ok(amount),
+        false => Err(Error::OutOfRange),
+    }
 }
 
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -32,16 +65,15 @@ pub enum Error {
     CurrencyMismatch(Currency, Currency),
     #[error("unknown currency: use an upper-case ISO 4217 code such as USD")]
     UnknownCurrency,
+    #[error("{0} is no longer a currency in use")]
+    EndedCurrency(Currency),
 }
 
 impl Money {
     /// Fails outside `0..=AMOUNT_MAX`.
     pub fn new(amount: i64, currency: Currency) -> Result<Self, Error> {
-        if (0..=AMOUNT_MAX).contains(&amount) {
-            Ok(Self { amount, currency })
-        } else {
-            Err(Error::OutOfRange)
-        }
+        let amount = check(amount)?;
+        Ok(Self { amount, currency })
     }
 
     pub fn zero(currency: Currency) -> Self {
@@ -108,6 +140,24 @@ mod tests {
         assert_eq!(Money::new(-1, eur), Err(Error::OutOfRange));
         assert_eq!(Money::new(AMOUNT_MAX + 1, eur), Err(Error::OutOfRange));
         assert!(Money::new(AMOUNT_MAX, eur).is_ok());
+    }
+
+    #[test]
+    fn only_valid_amounts_are_deserialised() {
+        let read = |amount: i64| {
+            let text = format!(r#"{{"amount":{amount},"currency":"USD"}}"#);
+            serde_json::from_str::<Money>(&text)
+        };
+        for amount in [0, 1, AMOUNT_MAX] {
+            let money = read(amount).unwrap();
+            assert_eq!(money, usd(amount));
+            let text = serde_json::to_string(&money).unwrap();
+            assert_eq!(serde_json::from_str::<Money>(&text).unwrap(), money);
+        }
+        for amount in [-1, AMOUNT_MAX + 1, i64::MIN, i64::MAX] {
+            let error = read(amount).unwrap_err().to_string();
+            assert!(error.contains("the amount must be between"), "{error}");
+        }
     }
 
     #[test]

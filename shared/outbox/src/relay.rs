@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use events::EventType;
 use service_kit::min_interval;
 use service_kit::progress::Progress;
 use sqlx::postgres::PgConnectOptions;
@@ -224,12 +225,14 @@ impl Relay {
 
 /// Counts published events by type.
 fn count_published(deliveries: &Deliveries<'_>) {
-    let mut events = BTreeMap::<&str, u64>::new();
+    let mut events = BTreeMap::<&'static str, u64>::new();
     for delivered in &deliveries.delivered {
-        *events.entry(&delivered.row.event_type).or_default() += 1;
+        // A row of a newer release may have a type that this one does not know.
+        let event_type = delivered.row.event_type.parse::<EventType>();
+        let event_type = event_type.map_or("unknown", EventType::as_str);
+        *events.entry(event_type).or_default() += 1;
     }
     for (event_type, published) in events {
-        let event_type = event_type.to_owned();
         metrics::counter!(metric::OUTBOX_PUBLISHED, "type" => event_type).increment(published);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -10,6 +10,7 @@ use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use service_kit::Problem;
+use service_kit::body::JsonBody;
 use service_kit::database::{self, STORE_TIMEOUT};
 use service_kit::request_error::operator_problem;
 use sqlx::{PgConnection, PgPool};
@@ -48,11 +49,8 @@ struct RepublishResponse {
 
 async fn republish_since(
     State((pool, wake)): State<(PgPool, Wake)>,
-    request: Result<Json<RepublishRequest>, JsonRejection>,
+    JsonBody(RepublishRequest { since }): JsonBody<RepublishRequest>,
 ) -> Result<Json<RepublishResponse>, Problem> {
-    let Json(RepublishRequest { since }) = request.map_err(|error| {
-        Problem::new(StatusCode::BAD_REQUEST, "invalid_body", error.body_text())
-    })?;
     let republished = republish(&pool, since, "an operator asked for it");
     let republished = database::with_timeout(REPUBLISH_TIMEOUT, republished).await;
     let republished = republished.map_err(operator_problem)?;

@@ -113,6 +113,7 @@ mod admin {
     use axum::{Json, Router};
     use serde::Deserialize;
 
+    use crate::body::JsonBody;
     use crate::crash;
 
     #[derive(Deserialize)]
@@ -130,7 +131,7 @@ mod admin {
 
     pub(super) fn routes() -> Router {
         let list = async || Json(crash::list());
-        let arm = async |Json(arm): Json<Arm>| {
+        let arm = async |JsonBody(arm): JsonBody<Arm>| {
             crash::arm(&arm.name, arm.hits, arm.action);
             Json(crash::list())
         };

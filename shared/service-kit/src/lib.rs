@@ -7,6 +7,7 @@ pub mod database;
 pub mod fair_share;
 pub mod gauges;
 pub mod http;
+pub mod json;
 pub mod kafka;
 pub mod migration;
 mod min_interval;

@@ -36,7 +36,8 @@ pub struct ProblemBody {
     correlation_id: String,
 }
 
-/// A part of the request is malformed: the key, the body, an id, the query or a condition.
+/// A part of the request is malformed: the key, the body, an id, the query or a condition. A body in
+/// which an object has the same member twice is malformed too.
 #[derive(IntoResponses)]
 #[response(status = 400, content_type = "application/problem+json")]
 pub struct Malformed(ProblemBody);

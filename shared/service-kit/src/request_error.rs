@@ -26,6 +26,9 @@ pub enum RequestError {
     MalformedKey(String),
     #[error(transparent)]
     Body(#[from] body::Error),
+    /// The body has a card number. The error does not have it, and neither has the response.
+    #[error("the body has a card number")]
+    CardNumber,
     #[error("the key was used for another request")]
     KeyReused,
     #[error("another request holds the key")]
@@ -68,6 +71,12 @@ impl From<&RequestError> for Problem {
                 sentence(reason),
             ),
             RequestError::Body(error) => Self::from(error),
+            RequestError::CardNumber => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "card_number",
+                "The body has a card number. Never send one here. As payment_method send the name \
+                 that the provider gave to the card.",
+            ),
             RequestError::KeyReused => Self::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "idempotency_key_reused",
@@ -147,6 +156,7 @@ mod tests {
             (RequestError::Unauthenticated, 401, None),
             (RequestError::MalformedKey("too long".into()), 400, None),
             (RequestError::Body(body::Error::ContentType), 415, None),
+            (RequestError::CardNumber, 422, None),
             (RequestError::KeyReused, 422, None),
             (RequestError::KeyInFlight, 409, Some("1")),
             (RequestError::Unavailable, 503, Some("1")),

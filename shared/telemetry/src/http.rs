@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 
@@ -18,18 +18,23 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 #[derive(Clone, Debug)]
 pub struct SpanAttribute(pub &'static str, pub String);
 
+/// The name that all unknown methods share in metrics, spans and logs, as OpenTelemetry asks for.
+const OTHER_METHOD: &str = "_OTHER";
+/// The route of every request that no route matches.
+const UNMATCHED: &str = "unmatched";
+
 /// The middleware. Add it around all routes: `axum::middleware::from_fn(telemetry::http::observe)`.
 pub async fn observe(request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let method = request.method().clone();
+    let method = method_name(request.method());
     let route = match request.extensions().get::<MatchedPath>() {
         Some(path) => path.as_str().to_owned(),
-        None => "unmatched".to_owned(),
+        None => UNMATCHED.to_owned(),
     };
     let parent = text(request.headers(), &TRACEPARENT);
     let mut span = Span::start(format!("{method} {route}"), Kind::Server, parent);
     let context = Context::new(text(request.headers(), &CORRELATION_ID), span.traceparent());
-    span.set("http.request.method", || method.to_string());
+    span.set("http.request.method", || method);
     span.set("http.route", || route.clone());
     span.set("correlation_id", || context.correlation_id.to_string());
 
@@ -47,12 +52,12 @@ pub async fn observe(request: Request, next: Next) -> Response {
     span.set("http.response.status_code", || i64::from(status.as_u16()));
     if status.is_server_error() {
         span.fail(status.to_string());
-        tracing::warn!(%method, route, status = status.as_u16(), %correlation_id, "request failed");
+        tracing::warn!(method, route, status = status.as_u16(), %correlation_id, "request failed");
     } else {
-        tracing::debug!(%method, route, status = status.as_u16(), %correlation_id, "request");
+        tracing::debug!(method, route, status = status.as_u16(), %correlation_id, "request");
     }
     let labels = [
-        ("method", method.to_string()),
+        ("method", method.to_owned()),
         ("route", route),
         ("status", status.as_str().to_owned()),
     ];
@@ -62,6 +67,23 @@ pub async fn observe(request: Request, next: Next) -> Response {
         response.headers_mut().insert(CORRELATION_ID, value);
     }
     response
+}
+
+/// The method as a label. Every value of a label is a series that stays in memory, so a client must
+/// not be able to invent values: HTTP allows any word as a method.
+fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        Method::PATCH => "PATCH",
+        Method::CONNECT => "CONNECT",
+        Method::TRACE => "TRACE",
+        _ => OTHER_METHOD,
+    }
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

@@ -1,4 +1,7 @@
 //! Metrics in Prometheus text, and their names. Dashboards, alerts and tests rely on these names.
+//!
+//! The exporter never forgets a series. So the values of labels come from fixed lists in the code: no
+//! value is text that a client, a message or another server sent.
 
 use std::sync::OnceLock;
 
@@ -76,7 +79,9 @@ const SIZES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 10
 
 static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
-pub(crate) fn init() -> Result<(), BuildError> {
+/// Records metrics from now on. [`crate::init`] calls it; a test that reads metrics calls it alone. A
+/// second call is an error.
+pub fn init() -> Result<(), BuildError> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS)?
         .set_buckets_for_metric(Matcher::Suffix("_size".to_owned()), SIZES)?

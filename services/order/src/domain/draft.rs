@@ -20,10 +20,11 @@ pub const TEXT_LEN_MAX: usize = 128;
 pub struct Request {
     #[schema(example = "cust-88")]
     customer_id: String,
-    /// Upper-case ISO 4217 code.
+    /// Upper-case ISO 4217 code of a currency in use.
     #[schema(example = "USD")]
     currency: String,
     items: Vec<RequestItem>,
+    /// The name that the provider gave to the customer's card or account. Never a card number.
     #[schema(
         example = "pm_card_ok",
         min_length = 1,
@@ -94,7 +95,7 @@ impl Draft {
         if !(1..=ITEMS_MAX).contains(&request.items.len()) {
             return Err(InvalidDraft::ItemCount);
         }
-        let currency = Currency::parse(&request.currency)?;
+        let currency = Currency::parse_in_use(&request.currency)?;
         let mut total = Money::zero(currency);
         let mut items = Vec::with_capacity(request.items.len());
         for (line, item) in request.items.into_iter().enumerate() {
@@ -197,6 +198,11 @@ mod tests {
         assert_eq!(huge, InvalidDraft::Money(money::Error::OutOfRange));
         let unknown = set("/currency", json!("DOGE"));
         assert_eq!(unknown, InvalidDraft::Money(money::Error::UnknownCurrency));
+        let ended = set("/currency", json!("BGN"));
+        assert!(matches!(
+            ended,
+            InvalidDraft::Money(money::Error::EndedCurrency(_))
+        ));
         let control = set("/customer_id", json!("a\u{0}b"));
         assert_eq!(
             control,
@@ -205,7 +211,10 @@ mod tests {
             }
         );
         let method = set("/payment_method", json!("pm card"));
-        assert_eq!(method, InvalidDraft::PaymentMethod(InvalidPaymentMethod));
+        assert_eq!(
+            method,
+            InvalidDraft::PaymentMethod(InvalidPaymentMethod::Name)
+        );
         let unnamed = draft(|body| body["reference"] = json!("")).unwrap_err();
         assert_eq!(unnamed, InvalidDraft::Reference(InvalidReference));
         let too_many = vec![json!({"sku": "S", "quantity": 1, "unit_price": 1}); ITEMS_MAX + 1];

@@ -10,6 +10,7 @@ use crate::domain::Status;
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PaymentRequest {
+    /// The name that the provider gave to the customer's card or account. Never a card number.
     #[schema(
         example = "pm_card_ok",
         min_length = 1,

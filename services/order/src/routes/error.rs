@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use money::InvalidPaymentMethod;
 use service_kit::request_error::{self, RETRY_AFTER, sentence};
 use service_kit::text_enum::UnknownName;
 use service_kit::{Problem, RequestError};
@@ -19,9 +20,9 @@ pub enum Error {
     #[error(transparent)]
     Request(RequestError),
     #[error("the body is JSON but not an order")]
-    Shape(#[source] serde_json::Error),
+    Shape(String),
     #[error(transparent)]
-    Invalid(#[from] InvalidDraft),
+    Invalid(InvalidDraft),
     #[error("the body is not a payment: {0}")]
     Payment(String),
     #[error("malformed query: {0}")]
@@ -53,6 +54,17 @@ pub enum Error {
 impl<E: Into<RequestError>> From<E> for Error {
     fn from(error: E) -> Self {
         Self::Request(error.into())
+    }
+}
+
+impl From<InvalidDraft> for Error {
+    fn from(error: InvalidDraft) -> Self {
+        match error {
+            InvalidDraft::PaymentMethod(InvalidPaymentMethod::CardNumber) => {
+                Self::Request(RequestError::CardNumber)
+            }
+            other => Self::Invalid(other),
+        }
     }
 }
 

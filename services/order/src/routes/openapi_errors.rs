@@ -58,8 +58,9 @@ pub(super) struct NotPayable(OrderProblem);
 #[response(status = 412, content_type = "application/problem+json")]
 pub(super) struct PreconditionFailed(ProblemBody);
 
-/// `invalid_order` or `invalid_payment`: JSON, but not a valid body. `idempotency_key_reused`: the
-/// key belongs to another request. Nothing was stored.
+/// `invalid_order` or `invalid_payment`: JSON, but not a valid body. `card_number`: the body has a
+/// card number, which belongs to the provider only. `idempotency_key_reused`: the key belongs to
+/// another request. Nothing was stored.
 #[derive(IntoResponses)]
 #[response(status = 422, content_type = "application/problem+json")]
 pub(super) struct Unprocessable(ProblemBody);

@@ -11,7 +11,7 @@ use axum::response::Response;
 use events::OrderPaymentRequested;
 use idempotency::store::{CLAIM_ROUNDS_MAX, Claim};
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse, http, store};
-use money::Currency;
+use money::{Currency, InvalidPaymentMethod};
 use service_kit::database::{self, Inconsistent};
 use service_kit::openapi_errors::{
     Malformed, NotFound, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
@@ -77,12 +77,11 @@ pub(super) async fn handle(
     let key = http::key(&headers)?;
     let body = body::read_json(&headers, body).await?;
     let content = ContentHash::of(&body);
-    let invalid = |reason: &dyn std::fmt::Display| Error::Payment(reason.to_string());
-    let request: PaymentRequest = serde_json::from_value(body).map_err(|error| invalid(&error))?;
+    let request: PaymentRequest = request::decode(body, Error::Payment)?;
     let path = format!("/orders/{id}/payments");
     let payment = CheckedRequest {
         order_id: id,
-        payment_method: request.check().map_err(|error| invalid(&error))?,
+        payment_method: request.check().map_err(invalid)?,
         fingerprint: Fingerprint::of(&principal.fingerprint_salt, "POST", &path, &content),
         principal,
         key,
@@ -102,6 +101,13 @@ async fn pay_in_rounds(services: &Services, payment: &CheckedRequest) -> Result<
     Err(Error::PaymentInFlight {
         order_id: payment.order_id,
     })
+}
+
+fn invalid(error: InvalidPaymentMethod) -> Error {
+    match error {
+        InvalidPaymentMethod::CardNumber => RequestError::CardNumber.into(),
+        InvalidPaymentMethod::Name => Error::Payment(error.to_string()),
+    }
 }
 
 /// A request that passed every check.

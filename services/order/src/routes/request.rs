@@ -8,7 +8,10 @@ use axum::body::Body;
 use axum::http::HeaderMap;
 use events::{Envelope, Event, OrderPlaced, Origin};
 use idempotency::ContentHash;
-use service_kit::{body, database};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use service_kit::body::WrongMembers;
+use service_kit::{RequestError, body, database};
 use telemetry::Context;
 use uuid::Uuid;
 
@@ -31,10 +34,21 @@ const FIRST_ATTEMPT: i32 = 1;
 pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<OrderBody, Error> {
     let value = body::read_json(headers, body).await?;
     let content_hash = ContentHash::of(&value);
-    let request: draft::Request = serde_json::from_value(value).map_err(Error::Shape)?;
+    let request: draft::Request = decode(value, Error::Shape)?;
     Ok(OrderBody {
         draft: Draft::check(request)?,
         content_hash,
+    })
+}
+
+/// Reads the members of a body. `wrong` is the error for other members.
+pub(super) fn decode<T: DeserializeOwned>(
+    body: Value,
+    wrong: fn(String) -> Error,
+) -> Result<T, Error> {
+    body::decode(body).map_err(|error| match error {
+        WrongMembers::Shape(reason) => wrong(reason),
+        WrongMembers::CardNumber => RequestError::CardNumber.into(),
     })
 }
 

@@ -55,6 +55,40 @@ async fn body_that_is_not_json_is_malformed() {
     assert_eq!(harness.stored().await, Stored::default());
 }
 
+/// Two readers may take different values of a repeated member.
+#[tokio::test]
+async fn member_given_twice_is_malformed() {
+    let harness = Harness::start().await;
+    let whole = order().to_string();
+    let twice = |from: &str, to: &str| {
+        let body = whole.replacen(from, to, 1);
+        assert_ne!(body, whole);
+        body
+    };
+    let bodies = [
+        twice(r#""currency""#, r#""currency":"EUR","currency""#),
+        twice(r#""currency""#, r#""currency":"USD","currency""#),
+        twice(r#""currency""#, r#""\u0063urrency":"EUR","currency""#),
+        twice(r#""sku""#, r#""unit_price":1,"sku""#),
+    ];
+    let declined = harness.order_in("declined").await;
+    let before = harness.stored().await;
+    for body in bodies {
+        let response = post_text(&harness, body.clone()).await;
+        response.expect_problem(400, "malformed_json");
+        let url = format!("/orders/{}", Uuid::new_v4());
+        let put = harness.request(Method::PUT, &url);
+        let put = put.header("content-type", "application/json").body(body);
+        send(put).await.expect_problem(400, "malformed_json");
+    }
+    let url = format!("/orders/{declined}/payments");
+    let pay = harness.request(Method::POST, &url).header(KEY, "p-1");
+    let pay = pay.header("content-type", "application/json");
+    let pay = pay.body(r#"{"payment_method":"pm_a","payment_method":"pm_b"}"#);
+    send(pay).await.expect_problem(400, "malformed_json");
+    assert_eq!(harness.stored().await, before);
+}
+
 #[tokio::test]
 async fn json_that_is_not_an_order_is_rejected() {
     let harness = Harness::start().await;
@@ -89,7 +123,7 @@ async fn json_that_is_not_an_order_is_rejected() {
         bodies.extend(members.map(|member| order_with(member, text.clone())));
         bodies.push(item_with("sku", text));
     }
-    for currency in ["usd", "Usd", "US", "USDX", "XXQ", "€", " USD"] {
+    for currency in ["usd", "Usd", "US", "USDX", "XXQ", "€", " USD", "BGN"] {
         bodies.push(order_with("currency", currency));
     }
     for number in [
@@ -118,6 +152,43 @@ async fn json_that_is_not_an_order_is_rejected() {
         }
     }
     assert_eq!(harness.stored().await, Stored::default());
+}
+
+/// The number reaches neither a table nor the response.
+#[tokio::test]
+async fn card_number_is_rejected_and_not_repeated() {
+    let harness = Harness::start().await;
+    let declined = harness.order_in("declined").await;
+    let before = harness.stored().await;
+    for number in [
+        json!("4111111111111111"),
+        json!("4111 1111 1111 1111"),
+        json!("4111-1111-1111-1111"),
+        json!("378282246310005"),
+        json!(4_111_111_111_111_111_u64),
+    ] {
+        let body = order_with("payment_method", number.clone());
+        let mut unknown_member = order();
+        unknown_member["4111111111111111"] = json!(1);
+        let pay = harness.request(Method::POST, &format!("/orders/{declined}/payments"));
+        let pay = pay
+            .header(KEY, "p-1")
+            .json(&json!({"payment_method": number}));
+        for response in [
+            harness.post("k-1", &body).await,
+            harness.put(Uuid::new_v4(), &body).await,
+            harness.post("k-1", &unknown_member).await,
+            send(pay).await,
+        ] {
+            let problem = response.expect_problem(422, "card_number");
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(!detail.contains(|c: char| c.is_ascii_digit()), "{detail}");
+        }
+    }
+    assert_eq!(harness.stored().await, before);
+    // Other digits are a name like any other.
+    let name = order_with("payment_method", "4111111111111112");
+    harness.post("k-1", &name).await.expect(201);
 }
 
 #[tokio::test]

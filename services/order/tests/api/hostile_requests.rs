@@ -164,3 +164,26 @@ async fn garbage_in_context_headers_is_ignored() {
     }
     assert_eq!(harness.stored().await, orders_stored(garbage.len() as i64));
 }
+
+/// Every label value is a series that the process keeps for good.
+#[tokio::test]
+async fn invented_methods_share_one_series() {
+    // Only this test of the binary reads metrics, so only it sets them up.
+    telemetry::metric::init().unwrap();
+    let harness = Harness::start().await;
+    for number in 0..50 {
+        let method = Method::from_bytes(format!("INVENTED{number}").as_bytes()).unwrap();
+        for path in ["/orders", "/nothing-here"] {
+            send(harness.anonymous(method.clone(), path)).await;
+        }
+    }
+    let metrics = send(harness.anonymous(Method::GET, "/metrics")).await;
+    let text = String::from_utf8(metrics.expect(200).body.clone()).unwrap();
+    assert!(!text.contains("INVENTED"), "{text}");
+    let series = |route: &str, status: u16| {
+        format!(r#"http_requests_total{{method="_OTHER",route="{route}",status="{status}"}} 50"#)
+    };
+    for line in [series("/orders", 405), series("unmatched", 404)] {
+        assert!(text.lines().any(|other| other == line), "{line} in {text}");
+    }
+}

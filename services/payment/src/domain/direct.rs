@@ -16,9 +16,10 @@ pub struct Request {
     /// In the currency's minor unit.
     #[schema(example = 5000, minimum = 1)]
     amount: i64,
-    /// Upper-case ISO 4217 code.
+    /// Upper-case ISO 4217 code of a currency in use.
     #[schema(example = "USD")]
     currency: String,
+    /// The name that the provider gave to the customer's card or account. Never a card number.
     #[schema(
         example = "pm_card_ok",
         min_length = 1,
@@ -57,7 +58,7 @@ impl DirectCharge {
     pub fn check(request: Request) -> Result<Self, InvalidCharge> {
         let payment_method = PaymentMethod::parse(request.payment_method)?;
         let reference = request.reference.map(Reference::parse).transpose()?;
-        let currency = Currency::parse(&request.currency)?;
+        let currency = Currency::parse_in_use(&request.currency)?;
         if request.amount < 1 {
             return Err(InvalidCharge::Amount);
         }
@@ -98,7 +99,11 @@ mod tests {
             ("amount", json!(-5), InvalidCharge::Amount),
             ("amount", json!(i64::MAX), out_of_range),
             ("currency", json!("usd"), unknown),
-            ("payment_method", json!("a b"), InvalidPaymentMethod.into()),
+            (
+                "payment_method",
+                json!("a b"),
+                InvalidPaymentMethod::Name.into(),
+            ),
             ("reference", json!(""), InvalidReference.into()),
             ("reference", json!("a\u{0}b"), InvalidReference.into()),
         ] {

@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use idempotency::store::CLAIM_ROUNDS_MAX;
 use idempotency::{ContentHash, Fingerprint, http};
+use service_kit::body::WrongMembers;
 use service_kit::openapi_errors::{
     Malformed, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
 };
@@ -106,7 +107,10 @@ async fn parse(
     let body = body::read_json(headers, body).await?;
     let content_hash = ContentHash::of(&body);
     let salt = &principal.fingerprint_salt;
-    let request: direct::Request = serde_json::from_value(body).map_err(Error::Shape)?;
+    let request: direct::Request = body::decode(body).map_err(|error| match error {
+        WrongMembers::Shape(reason) => Error::Shape(reason),
+        WrongMembers::CardNumber => RequestError::CardNumber.into(),
+    })?;
     Ok(ChargeRequest {
         // Ids are ordered by time, so inserts go to the right edge of the indexes.
         id: Uuid::now_v7(),

@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use money::InvalidPaymentMethod;
 use service_kit::request_error::{self, sentence};
 use service_kit::{Problem, RequestError, database};
 use thiserror::Error as ThisError;
@@ -19,9 +20,9 @@ pub enum Error {
     #[error(transparent)]
     Request(RequestError),
     #[error("the body is JSON but not a payment")]
-    Shape(#[source] serde_json::Error),
+    Shape(String),
     #[error(transparent)]
-    Invalid(#[from] InvalidCharge),
+    Invalid(InvalidCharge),
     #[error("another request holds the key")]
     KeyInFlight { payment_id: Option<Uuid> },
     #[error("payment {payment_id} has the reference and is still open")]
@@ -39,6 +40,17 @@ pub enum Error {
 impl<E: Into<RequestError>> From<E> for Error {
     fn from(error: E) -> Self {
         Self::Request(error.into())
+    }
+}
+
+impl From<InvalidCharge> for Error {
+    fn from(error: InvalidCharge) -> Self {
+        match error {
+            InvalidCharge::PaymentMethod(InvalidPaymentMethod::CardNumber) => {
+                Self::Request(RequestError::CardNumber)
+            }
+            other => Self::Invalid(other),
+        }
     }
 }
 

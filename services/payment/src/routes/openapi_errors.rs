@@ -50,8 +50,9 @@ pub(super) struct Declined(PaymentProblem);
 )]
 pub(super) struct Conflict(PaymentProblem);
 
-/// `invalid_payment`: JSON, but not a payment. `idempotency_key_reused`: the key belongs to another
-/// request. Nothing was stored.
+/// `invalid_payment`: JSON, but not a payment. `card_number`: the body has a card number, which
+/// belongs to the provider only. `idempotency_key_reused`: the key belongs to another request. Nothing
+/// was stored.
 #[derive(IntoResponses)]
 #[response(status = 422, content_type = "application/problem+json")]
 pub(super) struct Unprocessable(ProblemBody);

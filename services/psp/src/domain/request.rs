@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use money::Money;
 use serde::de::DeserializeOwned;
-use serde_json::error::Category;
+use service_kit::{body, json};
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -43,7 +43,7 @@ pub enum Details {
 pub enum Invalid {
     #[error("send an Idempotency-Key of 1 to {KEY_LEN_MAX} visible ASCII characters")]
     Key,
-    #[error("the body is not JSON")]
+    #[error("the body is not JSON, or an object in it has the same member twice")]
     Json,
     #[error("{0}")]
     Body(String),
@@ -77,11 +77,9 @@ fn key(header: Option<&[u8]>) -> Result<Arc<str>, Invalid> {
 }
 
 /// Parses a JSON body of the right shape.
-pub(super) fn read<Body: DeserializeOwned>(body: &[u8]) -> Result<Body, Invalid> {
-    serde_json::from_slice(body).map_err(|error| match error.classify() {
-        Category::Data => Invalid::Body(error.to_string()),
-        Category::Io | Category::Syntax | Category::Eof => Invalid::Json,
-    })
+pub fn read<Body: DeserializeOwned>(text: &[u8]) -> Result<Body, Invalid> {
+    let body = json::parse(text).map_err(|_| Invalid::Json)?;
+    body::decode(body).map_err(|error| Invalid::Body(error.to_string()))
 }
 
 pub(super) fn require(field: &str, text: &str, len_max: usize) -> Result<(), Invalid> {

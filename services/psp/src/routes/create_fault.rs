@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use super::extract::Body;
 use crate::Error;
 use crate::domain::fault::Fault;
+use crate::domain::request;
 use crate::faults::ArmedFault;
 use crate::provider::Provider;
 
@@ -16,8 +17,7 @@ pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
     Body(body): Body,
 ) -> Result<(StatusCode, Json<ArmedFault>), Error> {
-    let fault: Fault =
-        serde_json::from_slice(&body).map_err(|error| Error::Malformed(error.to_string()))?;
+    let fault: Fault = request::read(&body)?;
     fault.check()?;
     let armed = provider.faults.arm(fault).ok_or(Error::TooManyFaults)?;
     tracing::info!(id = armed.id, fault = ?armed.fault, "fault armed");

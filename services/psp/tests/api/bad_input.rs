@@ -41,6 +41,38 @@ async fn body_that_is_not_json_is_400_and_stores_nothing() {
 }
 
 #[tokio::test]
+async fn member_given_twice_is_400_and_stores_nothing() {
+    let server = Server::start().await;
+    let whole = order("o-1").to_string();
+    for twice in [
+        r#"{"amount":1,"#,
+        r#"{"metadata":{"a":1,"b":{"c":1,"c":1}},"#,
+    ] {
+        let body = whole.replacen('{', twice, 1);
+        assert_eq!(status_of(&server, Some("k"), body).await, 400, "{twice}");
+    }
+    let posts = [
+        ("/v1/refunds", r#"{"amount":1,"amount":2}"#),
+        (
+            "/v1/cancellations",
+            r#"{"key":"k","key":"l","reference":"o-1"}"#,
+        ),
+        (
+            "/admin/faults",
+            r#"{"point":"before_charge","action":"drop","action":"hang"}"#,
+        ),
+    ];
+    for (path, body) in posts {
+        let request = server.http.post(format!("{}{path}", server.url));
+        let request = request.header("idempotency-key", "k").body(body);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 400, "{path}");
+    }
+    assert_eq!(server.applied().await, [0; 0]);
+    assert_untouched(&server).await;
+}
+
+#[tokio::test]
 async fn json_that_is_not_a_charge_is_422_and_stores_nothing() {
     let server = Server::start().await;
     for (field, value) in [
@@ -131,6 +163,30 @@ async fn every_error_has_a_code_and_a_message() {
         assert!(error["message"].is_string(), "{body}");
         assert_eq!((body.as_object().unwrap().len(), error.len()), (1, 2));
     }
+}
+
+#[tokio::test]
+async fn card_number_is_422_and_not_repeated() {
+    let server = Server::start().await;
+    for number in [
+        json!("4111111111111111"),
+        json!("4111-1111-1111-1111"),
+        json!(4_111_111_111_111_111_u64),
+    ] {
+        let mut body = order("o-1");
+        body["payment_method"] = number;
+        let response = server.charge("k", &body).await;
+        assert_eq!(
+            (response.status.as_u16(), &*response.code()),
+            (422, "invalid_request")
+        );
+        let text = response.json().to_string();
+        assert!(
+            text.contains("card number") && !text.contains("1111"),
+            "{text}"
+        );
+    }
+    assert_untouched(&server).await;
 }
 
 #[tokio::test]

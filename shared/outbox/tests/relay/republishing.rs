@@ -99,6 +99,14 @@ async fn operator_republishes_over_http() {
     .await;
     let (status, problem) = post(json!({ "since": "yesterday" })).await;
     assert_eq!((status, &problem["code"]), (400, &"invalid_body".into()));
+    let since = long_ago().to_rfc3339();
+    let twice = format!(r#"{{"since":"{since}","since":"{since}"}}"#);
+    let request = client.post(format!("{url}/admin/outbox/republish"));
+    let request = request.header("content-type", "application/json");
+    let response = request.body(twice).send().await.unwrap();
+    assert_eq!(response.status(), 400);
+    let problem: Value = response.json().await.unwrap();
+    assert_eq!(problem["code"], "malformed_json");
 }
 
 #[tokio::test]

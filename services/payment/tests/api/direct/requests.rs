@@ -41,6 +41,7 @@ async fn invalid_payment_is_an_error_and_leaves_the_key_free() {
         charge_with("amount", 50.5),
         charge_with("amount", "5000"),
         charge_with("currency", "DOGE"),
+        charge_with("currency", "BGN"),
         charge_with("payment_method", ""),
         charge_with("reference", ""),
         charge_with("extra", 1),
@@ -57,12 +58,33 @@ async fn invalid_payment_is_an_error_and_leaves_the_key_free() {
         send(request.body(text.to_owned()))
     };
     json("{").await.expect_problem(400, "malformed_json");
+    let twice = charge().to_string().replacen('{', r#"{"amount":1,"#, 1);
+    json(&twice).await.expect_problem(400, "malformed_json");
     let text = send(request().body("{}")).await;
     text.expect_problem(415, "unsupported_media_type");
     let huge = json(&format!("{{\"reference\":\"{}\"}}", "r".repeat(70_000))).await;
     huge.expect_problem(413, "body_too_large");
     assert_eq!(stored(&harness).await, [0; 4]);
     server.client.post("k-1", &charge()).await.expect(202);
+}
+
+#[tokio::test]
+async fn card_number_is_rejected_and_not_repeated() {
+    let harness = Harness::create().await;
+    let server = ApiServer::start(&harness, NO_WAIT).await;
+    for number in [
+        json!("4111111111111111"),
+        json!("4111-1111-1111-1111"),
+        json!("4111 1111 1111 1111"),
+        json!(4_111_111_111_111_111_u64),
+    ] {
+        let body = charge_with("payment_method", number);
+        let response = server.client.post("k-1", &body).await;
+        let problem = response.expect_problem(422, "card_number");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(!detail.contains(|c: char| c.is_ascii_digit()), "{detail}");
+    }
+    assert_eq!(stored(&harness).await, [0; 4]);
 }
 
 #[tokio::test]

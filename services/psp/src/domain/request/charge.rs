@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use money::{Currency, Money, PaymentMethod};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use service_kit::json;
 use sha2::{Digest as _, Sha256};
 
 use super::{CHARGE_AMOUNT_MIN, Details, Invalid, REFERENCE_LEN_MAX, Request, key, read, require};
@@ -61,7 +62,7 @@ fn fingerprint(body: &Body) -> [u8; 32] {
         body.payment_method,
         body.metadata,
     ]);
-    Sha256::digest(canonical.to_string()).into()
+    Sha256::digest(json::canonical(&canonical)).into()
 }
 
 #[cfg(test)]
