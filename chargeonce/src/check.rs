@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use endpoints::{Endpoints, provider, status};
-use invariants::{Databases, Violation};
+use invariants::{Databases, Verdict, Violation};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -24,6 +24,9 @@ const CORRECT_SHOWN_MAX: usize = 5;
 /// Run it after an incident, a deployment or an experiment. It only reads. It waits until open work
 /// has finished, because some invariants hold only then. It needs access to the databases of all
 /// services.
+///
+/// An order that was charged twice, and whose second charge was given back, is shown as violated once and
+/// repaired. It does not fail the check.
 ///
 /// Exits with 0 if every invariant holds and each named order was charged once and shipped, and with
 /// 1 otherwise.
@@ -108,7 +111,8 @@ impl fmt::Display for OrderResult {
 
 async fn examine(endpoints: &Endpoints, orders: &[Uuid]) -> anyhow::Result<CheckReport> {
     let databases = Databases::connect(endpoints).await?;
-    let is_permanent = !invariants::always(&databases).await?.is_empty();
+    let always = invariants::always(&databases).await?;
+    let is_permanent = always.iter().any(is_violated);
     Ok(CheckReport {
         violations: invariants::settled(&databases).await?,
         is_permanent,
@@ -155,9 +159,13 @@ async fn row_counts(databases: &Databases) -> anyhow::Result<RowCounts> {
     })
 }
 
+fn is_violated(violation: &Violation) -> bool {
+    violation.verdict == Verdict::Violated
+}
+
 impl CheckReport {
     fn is_good(&self) -> bool {
-        self.violations.is_empty() && self.orders.iter().all(OrderResult::is_good)
+        !self.violations.iter().any(is_violated) && self.orders.iter().all(OrderResult::is_good)
     }
 
     fn print(&self) {
@@ -176,15 +184,21 @@ impl CheckReport {
             println!("  ✗ {order}");
         }
         for violation in self.violations.iter().take(VIOLATIONS_SHOWN_MAX) {
-            println!("  ✗ {violation}");
+            let mark = if is_violated(violation) { '✗' } else { '!' };
+            println!("  {mark} {violation}");
         }
         if self.violations.len() > VIOLATIONS_SHOWN_MAX {
             let more = self.violations.len() - VIOLATIONS_SHOWN_MAX;
             println!("  … and {more} more");
         }
-        match self.violations.len() {
-            0 => println!("  ✓ every invariant holds, over {}", self.counts),
-            broken => println!("  ✗ {broken} violations, over {}", self.counts),
+        let violated = self.violations.iter().filter(|it| is_violated(it)).count();
+        match (violated, self.violations.len()) {
+            (0, 0) => println!("  ✓ every invariant holds, over {}", self.counts),
+            (0, repaired) => println!(
+                "  ! every invariant holds, after {repaired} repairs, over {}",
+                self.counts
+            ),
+            _ => println!("  ✗ {violated} violations, over {}", self.counts),
         }
     }
 }

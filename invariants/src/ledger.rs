@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use sqlx::PgPool;
 
+use crate::Verdict;
+
 /// Counts money that moved: a charge that is pending or has failed took none, and such a refund gave none
 /// back. A refund counts for the order of its charge, regardless of the refund's own reference.
 const BY_ORDER: &str = "
@@ -13,7 +15,10 @@ const BY_ORDER: &str = "
         from refunds where status = 'refunded' group by charge_id
     )
     select reference, count(*), sum(charges.amount)::bigint,
-           coalesce(sum(back.amount), 0)::bigint, coalesce(max(back.refunds), 0)
+           coalesce(sum(back.amount), 0)::bigint, coalesce(max(back.refunds), 0),
+           count(*) filter (where back.amount is null or back.amount < charges.amount),
+           coalesce(sum(charges.amount) filter
+               (where back.amount is null or back.amount < charges.amount), 0)::bigint
     from charges left join back on back.charge_id = charges.id
     where charges.status = 'captured'
     group by reference";
@@ -29,20 +34,25 @@ struct OrderEntry {
     refunded: i64,
     /// Most refunds of any one charge.
     refunds_max: i64,
+    /// Charges that were not refunded in full, and their amount.
+    kept_charges: i64,
+    kept: i64,
 }
 
 impl Ledger {
     pub(crate) async fn read(psp: &PgPool) -> anyhow::Result<Self> {
-        let rows: Vec<(String, i64, i64, i64, i64)> = sqlx::query_as(BY_ORDER)
+        let rows: Vec<(String, i64, i64, i64, i64, i64, i64)> = sqlx::query_as(BY_ORDER)
             .fetch_all(psp)
             .await
             .context("reading the provider's ledger")?;
-        let entry = |(order, charges, charged, refunded, refunds_max)| {
+        let entry = |(order, charges, charged, refunded, refunds_max, kept_charges, kept)| {
             let entry = OrderEntry {
                 charges,
                 charged,
                 refunded,
                 refunds_max,
+                kept_charges,
+                kept,
             };
             (order, entry)
         };
@@ -53,15 +63,23 @@ impl Ledger {
         self.0.contains_key(order)
     }
 
+    /// Whether every charge of the order was refunded.
     pub(crate) fn is_refunded(&self, order: &str) -> bool {
         let entry = self.0.get(order);
-        entry.is_some_and(|entry| entry.refunded > 0)
+        entry.is_some_and(|entry| entry.kept_charges == 0)
     }
 
-    pub(crate) fn charged_more_than_once(&self) -> impl Iterator<Item = (&str, i64)> {
+    /// Orders with more than one charge: how many, and whether all but one were refunded.
+    pub(crate) fn charged_more_than_once(&self) -> impl Iterator<Item = (&str, i64, Verdict)> {
         let all = self.0.iter();
         all.filter(|(_, entry)| entry.charges > 1)
-            .map(|(order, entry)| (order.as_str(), entry.charges))
+            .map(|(order, entry)| {
+                let verdict = match entry.kept_charges {
+                    0 | 1 => Verdict::Repaired,
+                    _ => Verdict::Violated,
+                };
+                (order.as_str(), entry.charges, verdict)
+            })
     }
 
     /// Orders with a charge that was refunded more than once.
@@ -84,11 +102,9 @@ impl Ledger {
             .0
             .iter()
             .filter(|(order, _)| !captured.contains_key(*order));
-        let not_charged = captured.iter().filter(|(order, amount)| {
-            self.0
-                .get(*order)
-                .is_none_or(|entry| entry.charged != **amount)
-        });
+        let not_charged = captured
+            .iter()
+            .filter(|(order, amount)| self.0.get(*order).is_none_or(|entry| !entry.is(**amount)));
         let mut differences: Vec<String> = not_recorded
             .map(|(order, entry)| format!("{order}: charged {}, not recorded", entry.charged))
             .collect();
@@ -97,6 +113,13 @@ impl Ledger {
             format!("{order}: recorded {amount}, charged {charged}")
         }));
         differences
+    }
+}
+
+impl OrderEntry {
+    /// Whether the provider charged this amount, apart from further charges that were refunded.
+    fn is(&self, amount: i64) -> bool {
+        self.charged == amount || self.charges > 1 && self.kept == amount
     }
 }
 
@@ -142,5 +165,28 @@ mod tests {
                 "b: recorded 5, charged 0"
             ]
         );
+    }
+
+    #[test]
+    fn second_charge_is_repaired_once_it_is_refunded() {
+        let twice = |kept_charges| {
+            let entry = OrderEntry {
+                charges: 2,
+                charged: 10,
+                kept_charges,
+                kept: 5 * kept_charges,
+                ..OrderEntry::default()
+            };
+            Ledger(BTreeMap::from([("a".to_owned(), entry)]))
+        };
+        let captured = BTreeMap::from([("a".to_owned(), 5)]);
+        let verdicts = |ledger: &Ledger| {
+            let found = ledger.charged_more_than_once();
+            found.map(|(.., verdict)| verdict).collect::<Vec<_>>()
+        };
+        assert_eq!(verdicts(&twice(2)), [Verdict::Violated]);
+        assert_eq!(twice(2).differences(&captured).len(), 1);
+        assert_eq!(verdicts(&twice(1)), [Verdict::Repaired]);
+        assert!(twice(1).differences(&captured).is_empty());
     }
 }

@@ -24,12 +24,26 @@ use sqlx::PgPool;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub invariant: &'static str,
+    pub verdict: Verdict,
     pub detail: String,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does not hold now.
+    Violated,
+    /// It was violated once and is repaired: a second charge that was given back.
+    Repaired,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.invariant, self.detail)
+        write!(f, "{}: {}", self.invariant, self.detail)?;
+        match self.verdict {
+            Verdict::Violated => Ok(()),
+            Verdict::Repaired => f.write_str(" (violated once, repaired)"),
+        }
     }
 }
 
@@ -62,8 +76,12 @@ pub async fn always(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     let shipped = shipments::shipped(&databases.fulfilment).await?;
     let ledger = Ledger::read(&databases.psp).await?;
     let mut found = Violations::default();
-    for (order, charges) in ledger.charged_more_than_once() {
-        found.add("I1 one charge per order", format!("{order} has {charges}"));
+    for (order, charges, verdict) in ledger.charged_more_than_once() {
+        found.0.push(Violation {
+            invariant: "I1 one charge per order",
+            verdict,
+            detail: format!("{order} has {charges}"),
+        });
     }
     for (order, refunds) in ledger.refunded_more_than_once() {
         found.add("I1 one refund per charge", format!("{order} has {refunds}"));
@@ -169,8 +187,11 @@ struct Violations(Vec<Violation>);
 
 impl Violations {
     fn add(&mut self, invariant: &'static str, detail: impl Into<String>) {
-        let detail = detail.into();
-        self.0.push(Violation { invariant, detail });
+        self.0.push(Violation {
+            invariant,
+            verdict: Verdict::Violated,
+            detail: detail.into(),
+        });
     }
 
     fn add_all(&mut self, invariant: &'static str, details: Vec<String>) {

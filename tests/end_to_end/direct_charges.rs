@@ -191,3 +191,19 @@ async fn impatient_clients_with_five_sends_are_charged_once() -> anyhow::Result<
     expect_charged_once(&harness, &ids).await?;
     harness.stop().await
 }
+
+/// A client may choose the id of a direct charge for an order. Both are paid.
+#[tokio::test]
+async fn order_under_the_id_of_a_direct_charge_ships() -> anyhow::Result<()> {
+    let harness = Harness::start(options()).await?;
+    let payer = Payer::of(&harness)?;
+    let paid = payer.pay(&new_key("direct"), &charge(700)).await?;
+    let id = payment_id(&paid)?;
+    harness.put(id).await?;
+    harness.expect_shipped_once(&[id]).await?;
+    let parked: i64 = sqlx::query_scalar("select count(*) from parked_messages")
+        .fetch_one(&harness.databases.payment)
+        .await?;
+    assert_eq!(parked, 0);
+    harness.stop().await
+}

@@ -2,6 +2,7 @@
 
 use endpoints::Service;
 use endpoints::provider::Fault;
+use invariants::Verdict;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -11,7 +12,6 @@ async fn start() -> anyhow::Result<Harness> {
     let mut options = options();
     for (name, value) in [
         ("RECONCILE_GRACE_SECONDS", "0"),
-        ("RECONCILE_ORPHAN_GRACE_SECONDS", "0"),
         ("RECONCILE_INTERVAL_SECONDS", "0"),
     ] {
         let setting = (name.to_owned(), value.to_owned());
@@ -27,7 +27,7 @@ async fn reconcile(harness: &Harness) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&response.text().await?)?)
 }
 
-/// An orphan charge: made at the provider under our key, without an attempt.
+/// An unexplained charge: made at the provider under our key, without an attempt.
 async fn charge_by_hand(harness: &Harness, reference: Uuid) -> anyhow::Result<()> {
     let key = format!("pay:{reference}:1");
     let url = format!("{}/v1/charges", harness.system.url(Service::Psp));
@@ -54,18 +54,94 @@ async fn matching_books_give_an_empty_report() -> anyhow::Result<()> {
     harness.stop().await
 }
 
+/// An orphan charge: the provider forgot the key and charged a shipped order a second time.
+async fn charge_twice(harness: &Harness, order: Uuid) -> anyhow::Result<()> {
+    let again =
+        "insert into charges (id, idempotency_key, reference, amount, currency, payment_method,
+                                      status, created_at)
+                 select $2, idempotency_key, reference, amount, currency, payment_method, status,
+                        created_at
+                 from charges where reference = $1";
+    sqlx::query(again)
+        .bind(order.to_string())
+        .bind(Uuid::now_v7())
+        .execute(&harness.databases.psp)
+        .await?;
+    Ok(())
+}
+
+/// An operator refunds the order's charge at the provider.
+async fn refund_by_hand(harness: &Harness, order: Uuid) -> anyhow::Result<()> {
+    let find = "select id, amount from charges where reference = $1";
+    let (charge_id, amount): (Uuid, i64) = sqlx::query_as(find)
+        .bind(order.to_string())
+        .fetch_one(&harness.databases.psp)
+        .await?;
+    let url = format!("{}/v1/refunds", harness.system.url(Service::Psp));
+    let body = json!({ "charge_id": charge_id, "amount": amount, "reference": order });
+    let refund = reqwest::Client::new().post(url).json(&body);
+    let response = refund.header("idempotency-key", "by-hand").send().await?;
+    response.error_for_status()?;
+    Ok(())
+}
+
+const CHARGED_TWICE: &str = "I1 one charge per order";
+
 #[tokio::test]
-async fn orphan_charge_is_refunded_once_despite_repeated_sweeps() -> anyhow::Result<()> {
+async fn second_charge_is_refunded_once_despite_repeated_sweeps() -> anyhow::Result<()> {
     let harness = start().await?;
-    let orphan = Uuid::new_v4();
-    charge_by_hand(&harness, orphan).await?;
+    let order = harness.place_many(1).await?;
+    harness.expect_shipped_once(&order).await?;
+    charge_twice(&harness, order[0]).await?;
+    let verdicts = async || -> anyhow::Result<Vec<Verdict>> {
+        let found = invariants::always(&harness.databases).await?;
+        Ok(found.into_iter().map(|it| it.verdict).collect())
+    };
+    assert_eq!(verdicts().await?, [Verdict::Violated]);
     for _ in 0..3 {
         reconcile(&harness).await?;
     }
-    harness.expect_settled_but("L5 books = payments").await?;
-    assert_eq!(harness.books(orphan).await?, (1, 1));
+    harness.expect_settled_but(CHARGED_TWICE).await?;
+    assert_eq!(harness.books(order[0]).await?, (2, 1));
+    assert_eq!(verdicts().await?, [Verdict::Repaired]);
     let report = reconcile(&harness).await?;
     assert_eq!(report["refunds_opened"], 0);
+    harness.stop().await
+}
+
+#[tokio::test]
+async fn charge_that_we_cannot_explain_is_never_refunded() -> anyhow::Result<()> {
+    let harness = start().await?;
+    let unexplained = Uuid::new_v4();
+    charge_by_hand(&harness, unexplained).await?;
+    for _ in 0..3 {
+        let report = reconcile(&harness).await?;
+        assert_eq!(report["differences"][0]["kind"], "unexplained_charge");
+        assert_eq!(report["refunds_opened"], 0);
+    }
+    assert_eq!(harness.books(unexplained).await?, (1, 0));
+    harness.stop().await
+}
+
+#[tokio::test]
+async fn charge_refunded_by_hand_is_refunded_once_in_the_books() -> anyhow::Result<()> {
+    let harness = start().await?;
+    // The provider charges and never responds. Meanwhile an operator refunds the charge by hand.
+    let fault = Fault {
+        point: "after_charge",
+        action: "hang",
+        delay_ms: None,
+        times: Some(1),
+        reference: None,
+    };
+    harness.set_fault(fault).await?;
+    let order = harness.place_many(1).await?[0];
+    harness.wait_for_charge(order).await?;
+    refund_by_hand(&harness, order).await?;
+    reconcile(&harness).await?;
+    harness.expect_end(order, "refunded").await?;
+    harness.expect_settled().await?;
+    assert_eq!(harness.books(order).await?, (1, 1));
     harness.stop().await
 }
 
@@ -95,8 +171,9 @@ async fn unknown_attempt_is_settled_from_the_provider_ledger() -> anyhow::Result
 /// nothing twice.
 async fn kill_at(point: &str) -> anyhow::Result<()> {
     let harness = start().await?;
-    let orphan = Uuid::new_v4();
-    charge_by_hand(&harness, orphan).await?;
+    let order = harness.place_many(1).await?[0];
+    harness.expect_shipped_once(&[order]).await?;
+    charge_twice(&harness, order).await?;
     harness.arm(Service::Payment, point).await?;
     let killed = reconcile(&harness).await;
     assert!(
@@ -112,8 +189,8 @@ async fn kill_at(point: &str) -> anyhow::Result<()> {
     let report = reconcile(&harness).await?;
     let expected = i64::from(point == "reconcile.page_read");
     assert_eq!(report["refunds_opened"], expected, "{report:#}");
-    harness.expect_settled_but("L5 books = payments").await?;
-    assert_eq!(harness.books(orphan).await?, (1, 1));
+    harness.expect_settled_but(CHARGED_TWICE).await?;
+    assert_eq!(harness.books(order).await?, (2, 1));
     harness.stop().await
 }
 
