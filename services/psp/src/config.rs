@@ -59,6 +59,10 @@ pub struct Charging {
     /// How long a charge or a refund whose outcome comes later stays pending.
     #[arg(long, env = "PSP_PROCESSING_MS", default_value_t = 2_000)]
     pub psp_processing_ms: u32,
+    /// How old a charge or a refund must be before look-ups and ledgers show it. Replays by key and
+    /// cancellations see it at once.
+    #[arg(long, env = "PSP_LOOKUP_LAG_MS", default_value_t = 0)]
+    pub psp_lookup_lag_ms: u32,
 }
 
 impl Charging {
@@ -72,6 +76,10 @@ impl Charging {
 
     pub fn processing(&self) -> TimeDelta {
         TimeDelta::milliseconds(i64::from(self.psp_processing_ms))
+    }
+
+    pub fn lookup_lag(&self) -> TimeDelta {
+        TimeDelta::milliseconds(i64::from(self.psp_lookup_lag_ms))
     }
 }
 

@@ -18,6 +18,8 @@ use crate::batch_writer::WriteQueue;
 use crate::config::Charging;
 use crate::domain::api_response::ApiResponse;
 use crate::domain::cancellation::Cancellation;
+use crate::domain::clock;
+use crate::domain::cutoff::Cutoff;
 use crate::domain::fault::{AppliedFault, Failure};
 use crate::domain::request::Request;
 use crate::domain::test_method::ChargeSpeed;
@@ -92,6 +94,11 @@ impl Provider {
     /// neither in flight nor in the books had not begun at the time of the call.
     pub fn is_in_flight(&self, key: &str) -> bool {
         self.in_flight.contains(key)
+    }
+
+    /// What look-ups and ledgers show now.
+    pub fn cutoff(&self) -> Cutoff {
+        Cutoff::of(clock::now(), self.settings.lookup_lag())
     }
 
     /// Ends hanging requests, and waits for requests whose caller has gone.
