@@ -63,6 +63,9 @@ pub struct Charging {
     /// cancellations see it at once.
     #[arg(long, env = "PSP_LOOKUP_LAG_MS", default_value_t = 0)]
     pub psp_lookup_lag_ms: u32,
+    /// Whether the provider can cancel a key.
+    #[arg(long, env = "PSP_KEY_CANCELLATION", value_enum, default_value_t = KeyCancellation::On)]
+    pub psp_key_cancellation: KeyCancellation,
 }
 
 impl Charging {
@@ -81,6 +84,14 @@ impl Charging {
     pub fn lookup_lag(&self) -> TimeDelta {
         TimeDelta::milliseconds(i64::from(self.psp_lookup_lag_ms))
     }
+}
+
+/// Most real providers cannot cancel a key, and a client must handle both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KeyCancellation {
+    On,
+    /// `POST /v1/cancellations` answers 404.
+    Off,
 }
 
 /// Real providers do one or the other, and a client must handle both.

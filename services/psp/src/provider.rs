@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::batch_writer::WriteQueue;
-use crate::config::Charging;
+use crate::config::{Charging, KeyCancellation};
 use crate::domain::api_response::ApiResponse;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::clock;
@@ -78,11 +78,15 @@ impl Provider {
             .await
     }
 
-    /// Cancels a charge key, or returns the charge that was made under it.
+    /// Cancels a charge key, or returns the charge that was made under it. An error if this provider
+    /// does not cancel keys.
     pub async fn cancel(
         self: &Arc<Self>,
         cancellation: Cancellation,
     ) -> Result<CallerResponse, Error> {
+        if self.settings.psp_key_cancellation == KeyCancellation::Off {
+            return Err(Error::NotSupported);
+        }
         let provider = Arc::clone(self);
         self.run_detached(|gone| async move {
             provider.process_cancellation(&cancellation, &gone).await
