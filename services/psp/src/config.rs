@@ -59,6 +59,13 @@ pub struct Charging {
     /// How long a charge or a refund whose outcome comes later stays pending.
     #[arg(long, env = "PSP_PROCESSING_MS", default_value_t = 2_000)]
     pub psp_processing_ms: u32,
+    /// How old a charge or a refund must be before look-ups and ledgers show it. Replays by key and
+    /// cancellations see it at once.
+    #[arg(long, env = "PSP_LOOKUP_LAG_MS", default_value_t = 0)]
+    pub psp_lookup_lag_ms: u32,
+    /// Whether the provider can cancel a key.
+    #[arg(long, env = "PSP_KEY_CANCELLATION", value_enum, default_value_t = KeyCancellation::On)]
+    pub psp_key_cancellation: KeyCancellation,
 }
 
 impl Charging {
@@ -73,6 +80,18 @@ impl Charging {
     pub fn processing(&self) -> TimeDelta {
         TimeDelta::milliseconds(i64::from(self.psp_processing_ms))
     }
+
+    pub fn lookup_lag(&self) -> TimeDelta {
+        TimeDelta::milliseconds(i64::from(self.psp_lookup_lag_ms))
+    }
+}
+
+/// Most real providers cannot cancel a key, and a client must handle both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KeyCancellation {
+    On,
+    /// `POST /v1/cancellations` answers 404.
+    Off,
 }
 
 /// Real providers do one or the other, and a client must handle both.

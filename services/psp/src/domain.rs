@@ -5,6 +5,7 @@ pub mod api_response;
 pub mod cancellation;
 pub mod charge;
 pub mod clock;
+pub mod cutoff;
 pub mod fault;
 pub mod key_use;
 pub mod operation;

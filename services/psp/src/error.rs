@@ -25,6 +25,8 @@ pub enum Error {
     BodyTooLarge,
     #[error("no such object")]
     NotFound,
+    #[error("this provider does not cancel keys")]
+    NotSupported,
     #[error("no such charge")]
     NoSuchCharge,
     #[error("a refund cannot be larger than its charge")]
@@ -57,7 +59,7 @@ impl Error {
             | Self::KeyReused
             | Self::RefundTooLarge
             | Self::ChargeNotCaptured => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::NotFound | Self::NoSuchCharge => StatusCode::NOT_FOUND,
+            Self::NotFound | Self::NotSupported | Self::NoSuchCharge => StatusCode::NOT_FOUND,
             Self::KeyInFlight | Self::TooManyFaults => StatusCode::CONFLICT,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal | Self::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -76,6 +78,7 @@ impl Error {
             | Self::Parameters(_) => "invalid_request",
             Self::BodyTooLarge => "body_too_large",
             Self::NotFound => "not_found",
+            Self::NotSupported => "not_supported",
             Self::NoSuchCharge => "no_such_charge",
             Self::RefundTooLarge => "refund_too_large",
             Self::ChargeNotCaptured => "charge_not_captured",

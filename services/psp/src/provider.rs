@@ -15,9 +15,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::batch_writer::WriteQueue;
-use crate::config::Charging;
+use crate::config::{Charging, KeyCancellation};
 use crate::domain::api_response::ApiResponse;
 use crate::domain::cancellation::Cancellation;
+use crate::domain::clock;
+use crate::domain::cutoff::Cutoff;
 use crate::domain::fault::{AppliedFault, Failure};
 use crate::domain::request::Request;
 use crate::domain::test_method::ChargeSpeed;
@@ -76,11 +78,15 @@ impl Provider {
             .await
     }
 
-    /// Cancels a charge key, or returns the charge that was made under it.
+    /// Cancels a charge key, or returns the charge that was made under it. An error if this provider
+    /// does not cancel keys.
     pub async fn cancel(
         self: &Arc<Self>,
         cancellation: Cancellation,
     ) -> Result<CallerResponse, Error> {
+        if self.settings.psp_key_cancellation == KeyCancellation::Off {
+            return Err(Error::NotSupported);
+        }
         let provider = Arc::clone(self);
         self.run_detached(|gone| async move {
             provider.process_cancellation(&cancellation, &gone).await
@@ -92,6 +98,11 @@ impl Provider {
     /// neither in flight nor in the books had not begun at the time of the call.
     pub fn is_in_flight(&self, key: &str) -> bool {
         self.in_flight.contains(key)
+    }
+
+    /// What look-ups and ledgers show now.
+    pub fn cutoff(&self) -> Cutoff {
+        Cutoff::of(clock::now(), self.settings.lookup_lag())
     }
 
     /// Ends hanging requests, and waits for requests whose caller has gone.

@@ -8,6 +8,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::charge::Charge;
+use crate::domain::cutoff::Cutoff;
 use crate::domain::refund::Refund;
 use crate::store::refunds;
 
@@ -30,17 +31,20 @@ struct RefundView {
     created_at: DateTime<Utc>,
 }
 
-/// Adds the refunds of each charge, oldest first.
+/// Adds the refunds of each charge, oldest first. Leaves out the refunds that look-ups do not show yet.
 pub(super) async fn with_refunds(
     connection: &mut PgConnection,
     charges: Vec<Charge>,
+    cutoff: Cutoff,
 ) -> sqlx::Result<Vec<ChargeView>> {
     if charges.is_empty() {
         return Ok(Vec::new());
     }
     let ids: Vec<Uuid> = charges.iter().map(|charge| charge.id).collect();
     let mut by_charge: HashMap<Uuid, Vec<RefundView>> = HashMap::new();
-    for refund in refunds::of_charges(connection, &ids).await? {
+    let mut refunds = refunds::of_charges(connection, &ids).await?;
+    refunds.retain(|refund| cutoff.shows(refund.created_at));
+    for refund in refunds {
         let of_charge = by_charge.entry(refund.charge_id).or_default();
         of_charge.push(refund.into());
     }

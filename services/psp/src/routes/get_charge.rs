@@ -19,6 +19,8 @@ pub(super) async fn handle(
     let id: Uuid = id.parse().map_err(|_| Error::NotFound)?;
     let mut connection = provider.pool.acquire().await?;
     let charge = charges::by_id(&mut connection, id).await?;
-    let found = with_refunds(&mut connection, charge.into_iter().collect()).await?;
+    let cutoff = provider.cutoff();
+    let shown = charge.filter(|charge| cutoff.shows(charge.created_at));
+    let found = with_refunds(&mut connection, shown.into_iter().collect(), cutoff).await?;
     found.into_iter().next().map(Json).ok_or(Error::NotFound)
 }

@@ -30,8 +30,9 @@ pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
     Parameters(filter): Parameters<Filter>,
 ) -> Result<Json<List>, Error> {
+    let cutoff = provider.cutoff();
     let mut connection = provider.pool.acquire().await?;
-    let found = match (filter.key, filter.reference) {
+    let mut found = match (filter.key, filter.reference) {
         (Some(key), None) => {
             // Checked before the books are read. If the charge ends in between, the books contain
             // it.
@@ -45,6 +46,7 @@ pub(super) async fn handle(
         (None, Some(reference)) => charges::by_reference(&mut connection, &reference).await?,
         _ => return Err(Error::Query("key and reference")),
     };
-    let data = with_refunds(&mut connection, found).await?;
+    found.retain(|charge| cutoff.shows(charge.created_at));
+    let data = with_refunds(&mut connection, found, cutoff).await?;
     Ok(Json(List { data }))
 }

@@ -16,9 +16,11 @@ pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
     Parameters(cursor): Parameters<Cursor>,
 ) -> Result<Json<Page<ChargeView>>, Error> {
+    let cutoff = provider.cutoff();
     let mut connection = provider.pool.acquire().await?;
     let mut charges = charges::page(&mut connection, cursor.after(), cursor.rows_to_read()).await?;
+    charges.retain(|charge| cutoff.shows(charge.created_at));
     let next = cursor.cut(&mut charges, |charge| charge.id);
-    let data = with_refunds(&mut connection, charges).await?;
+    let data = with_refunds(&mut connection, charges, cutoff).await?;
     Ok(Json(Page { data, next }))
 }

@@ -17,8 +17,10 @@ pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
     Parameters(cursor): Parameters<Cursor>,
 ) -> Result<Json<Page<Refund>>, Error> {
+    let cutoff = provider.cutoff();
     let mut connection = provider.pool.acquire().await?;
     let mut data = refunds::page(&mut connection, cursor.after(), cursor.rows_to_read()).await?;
+    data.retain(|refund| cutoff.shows(refund.created_at));
     let next = cursor.cut(&mut data, |refund| refund.id);
     Ok(Json(Page { data, next }))
 }

@@ -32,8 +32,9 @@ pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
     Parameters(filter): Parameters<Filter>,
 ) -> Result<Json<List>, Error> {
+    let cutoff = provider.cutoff();
     let mut connection = provider.pool.acquire().await?;
-    let data = match (filter.key, filter.reference, filter.charge_id) {
+    let mut data = match (filter.key, filter.reference, filter.charge_id) {
         (Some(key), None, None) => {
             // Checked before the books are read. If the refund ends in between, the books contain
             // it.
@@ -50,5 +51,6 @@ pub(super) async fn handle(
         }
         _ => return Err(Error::Query("key, reference and charge_id")),
     };
+    data.retain(|refund| cutoff.shows(refund.created_at));
     Ok(Json(List { data }))
 }

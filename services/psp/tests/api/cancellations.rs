@@ -220,6 +220,25 @@ async fn hanging_cancellation_does_not_block_the_next_one() {
 }
 
 #[tokio::test]
+async fn provider_without_key_cancellation_answers_404() {
+    let server = Server::start_with(&["--psp-key-cancellation", "off"]).await;
+    server
+        .arm(json!({"point": "before_cancel", "action": "drop"}))
+        .await;
+    server.charge("charged", &order("o-1")).await;
+    for key in ["charged", "free"] {
+        let response = server.cancel(key).await;
+        assert_eq!(response.status, 404, "{key}");
+        assert_eq!(response.code(), "not_supported", "{key}");
+        assert!(response.json()["error"]["message"].is_string());
+    }
+    // Nothing was cancelled: the free key still charges.
+    assert_eq!(server.stored().await, 1);
+    assert_eq!(server.charge("free", &order("o-2")).await.status, 201);
+    assert_eq!(server.applied().await, [0]);
+}
+
+#[tokio::test]
 async fn invalid_cancellation_is_422_and_stores_nothing() {
     let server = Server::start().await;
     for body in [

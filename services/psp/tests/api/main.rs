@@ -15,6 +15,7 @@ mod charges;
 mod fault_points;
 mod hang_ups;
 mod later_outcomes;
+mod lookup_lag;
 mod lookups;
 mod refund_faults;
 mod refunds;
