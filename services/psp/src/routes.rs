@@ -1,4 +1,4 @@
-//! The table of routes.
+//! The tables of routes for merchants and for operators.
 
 mod clear_faults;
 mod create_cancellation;
@@ -17,8 +17,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{delete, get, post};
 
+use operators::Tokens;
+
 use crate::provider::Provider;
 
+/// The routes on the merchants' port.
 #[rustfmt::skip]
 pub fn table(provider: Arc<Provider>) -> Router {
     let pool = provider.pool.clone();
@@ -28,8 +31,17 @@ pub fn table(provider: Arc<Provider>) -> Router {
         .route("/v1/refunds", post(create_refund::handle).get(list_refunds::handle))
         .route("/v1/cancellations", post(create_cancellation::handle))
         .route("/v1/ledger", get(list_ledger::handle))
+        .with_state(provider);
+    service_kit::http::finish(routes, pool)
+}
+
+/// The routes on the operator listener.
+#[rustfmt::skip]
+pub fn operator_table(provider: Arc<Provider>, tokens: Tokens) -> Router {
+    let pool = provider.pool.clone();
+    let routes = Router::new()
         .route("/admin/faults", post(create_fault::handle).get(list_faults::handle).delete(clear_faults::all))
         .route("/admin/faults/{id}", delete(clear_faults::one))
         .with_state(provider);
-    service_kit::http::finish(routes, pool)
+    operators::finish(routes, tokens, pool)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
+use operators::Operator;
 use payment::charger::ChargerQueues;
 use payment::psp;
 use payment::reconciler::{Error, Reconciler, Trigger};
@@ -18,7 +19,15 @@ use crate::harness::{Harness, LONG};
 use crate::provider::{mount_captures, mount_refunds, request_bodies};
 use crate::rejections::reject;
 
-pub(crate) const ALL: Trigger = Trigger::Operator { all: true };
+/// An operator's reconciliation of all charges.
+pub(crate) fn all() -> Trigger {
+    by_operator(true)
+}
+
+pub(crate) fn by_operator(all: bool) -> Trigger {
+    let operator = Operator::new("ann", "provider outage");
+    Trigger::Operator { all, operator }
+}
 
 pub(crate) fn reconciler(harness: &Harness, grace: Duration) -> Reconciler {
     Reconciler {
@@ -35,7 +44,7 @@ pub(crate) fn reconciler(harness: &Harness, grace: Duration) -> Reconciler {
 }
 
 async fn reconcile(harness: &Harness) -> Report {
-    let reconciled = reconciler(harness, Duration::ZERO).reconcile(ALL).await;
+    let reconciled = reconciler(harness, Duration::ZERO).reconcile(&all()).await;
     reconciled.unwrap()
 }
 
@@ -213,7 +222,7 @@ async fn recent_orphan_waits_and_foreign_charge_is_flagged() {
         orphan_grace: Duration::from_secs(60),
         ..reconciler(&harness, Duration::ZERO)
     };
-    let report = patient.reconcile(ALL).await.unwrap();
+    let report = patient.reconcile(&all()).await.unwrap();
     let expected = [
         pair("foreign_charge", "flagged"),
         pair("orphan_charge", "waiting"),
@@ -279,7 +288,7 @@ async fn recent_charges_are_skipped() {
     let recent = charge(id, order, format!("pay:{order}:1"));
     mount_ledger(&harness, vec![recent, orphan]).await;
     let patient = reconciler(&harness, Duration::from_secs(60));
-    let report = patient.reconcile(ALL).await.unwrap();
+    let report = patient.reconcile(&all()).await.unwrap();
     assert_eq!((report.recent, report.settled), (2, 0));
     assert_eq!(report.differing, 0);
     assert_eq!(harness.payment(order, 1).await.status, "pending");
@@ -301,7 +310,7 @@ async fn interrupted_reconciliation_is_repeated_by_the_next() {
     first.mount(&harness.psp).await;
     let down = ledger().respond_with(ResponseTemplate::new(503));
     down.up_to_n_times(1).mount(&harness.psp).await;
-    let broken = reconciler(&harness, Duration::ZERO).reconcile(ALL).await;
+    let broken = reconciler(&harness, Duration::ZERO).reconcile(&all()).await;
     assert!(matches!(broken, Err(Error::Failed(_))), "{broken:?}");
     let captured = "select count(*) from payments where status = 'captured'";
     assert_eq!(
@@ -331,7 +340,8 @@ async fn only_one_of_two_concurrent_reconciliations_runs() {
         reconciler(&harness, Duration::ZERO),
         reconciler(&harness, Duration::ZERO),
     );
-    let (one, two) = tokio::join!(one.reconcile(ALL), two.reconcile(ALL));
+    let all = all();
+    let (one, two) = tokio::join!(one.reconcile(&all), two.reconcile(&all));
     let busy = |reconciled: &Result<_, Error>| matches!(reconciled, Err(Error::Busy));
     assert!(busy(&one) != busy(&two), "{one:?} {two:?}");
     reconcile(&harness).await;

@@ -1,4 +1,4 @@
-//! `POST /admin/faults`: arms a fault.
+//! `POST /admin/faults`: arms a fault, after its audit row is committed.
 
 use std::sync::Arc;
 
@@ -6,6 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use bytes::Bytes;
+use operators::{Operator, audit};
+use serde_json::json;
 
 use crate::Error;
 use crate::domain::fault::Fault;
@@ -14,11 +16,15 @@ use crate::provider::Provider;
 
 pub(super) async fn handle(
     State(provider): State<Arc<Provider>>,
+    operator: Operator,
     body: Bytes,
 ) -> Result<(StatusCode, Json<ArmedFault>), Error> {
     let fault: Fault =
         serde_json::from_slice(&body).map_err(|error| Error::Malformed(error.to_string()))?;
     fault.check()?;
+    let subject = fault.reference.as_deref().unwrap_or("all");
+    let detail = json!(fault);
+    audit::record_first(&provider.pool, &operator, "faults.arm", subject, &detail).await?;
     let armed = provider.faults.arm(fault).ok_or(Error::TooManyFaults)?;
     tracing::info!(id = armed.id, fault = ?armed.fault, "fault armed");
     Ok((StatusCode::CREATED, Json(armed)))

@@ -15,6 +15,7 @@ mod charges;
 mod fault_points;
 mod hang_ups;
 mod lookups;
+mod operators;
 mod refund_faults;
 mod refunds;
 mod replays;
