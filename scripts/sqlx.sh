@@ -54,12 +54,12 @@ with_postgres() {
     trap "rm -rf '$fresh'" EXIT
     # The same folders as in `migrate` of each service. The shared crates use one database with all
     # their tables.
-    database shared outbox inbox idempotency api-keys
-    database order outbox inbox idempotency api-keys order
-    database payment outbox inbox idempotency api-keys payment
-    database fulfilment outbox inbox fulfilment
-    database receipt inbox receipt
-    database psp psp
+    database shared outbox inbox operators idempotency api-keys
+    database order outbox inbox operators idempotency api-keys order
+    database payment outbox inbox operators idempotency api-keys payment
+    database fulfilment outbox inbox operators fulfilment
+    database receipt inbox operators receipt
+    database psp operators psp
     if [[ $1 == prepare ]]; then
         compile "$fresh" check
         mkdir -p .sqlx

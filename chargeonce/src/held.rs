@@ -2,11 +2,12 @@
 
 use anyhow::Context;
 use endpoints::Service;
+use endpoints::operator::OperatorClient;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::admin::AdminClient;
+use crate::operator::{ReasonArgs, TokenArgs};
 use crate::system::{PUBLISHERS, SystemArgs, parse_publisher};
 
 /// List orders whose events cannot be delivered to Kafka, or try one again.
@@ -18,18 +19,22 @@ use crate::system::{PUBLISHERS, SystemArgs, parse_publisher};
 /// Exits with 0 on success, with 1 if a service does not answer or the order is not held.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Try this order again now. Needs --service.
+    /// Try this order again now. Needs --service and --reason.
     #[arg(long, value_name = "ORDER", requires = "service")]
     retry: Option<Uuid>,
     /// Only this service: order, payment or fulfilment.
     #[arg(long, value_parser = parse_publisher)]
     service: Option<Service>,
-    /// Base URL of that service. Needs --service.
+    /// Base URL of that service's operator listener. Needs --service.
     #[arg(long)]
     url: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    token: TokenArgs,
+    #[command(flatten)]
+    reason: ReasonArgs,
     #[command(flatten)]
     system: SystemArgs,
 }
@@ -37,16 +42,17 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let url = args.url.as_deref();
     let targets = args.system.targets(&PUBLISHERS, args.service, url)?;
-    let admin = AdminClient::new()?;
+    let reason = args.retry.map(|_| args.reason.required()).transpose()?;
+    let operator = args.token.client(&args.system, reason)?;
     let mut all = Vec::new();
     for (service, url) in targets {
         if let Some(order) = args.retry {
             let url = format!("{url}/admin/outbox/held/{order}/retry");
-            admin.send(Method::POST, &url).await?;
+            operator.send(Method::POST, &url, None).await?;
             println!("{} tries order {order} again", service.name());
             continue;
         }
-        let held = list(&admin, &url).await;
+        let held = list(&operator, &url).await;
         let held = held.with_context(|| format!("{service} did not list its held orders"))?;
         all.extend(held.into_iter().map(|order| (service, order)));
     }
@@ -59,13 +65,13 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// All held orders of a service, page by page.
-async fn list(admin: &AdminClient, url: &str) -> anyhow::Result<Vec<Value>> {
+async fn list(operator: &OperatorClient, url: &str) -> anyhow::Result<Vec<Value>> {
     let mut held: Vec<Value> = Vec::new();
     loop {
         let after = held.last().and_then(|order| order["order_id"].as_str());
         let query = after.map_or_else(String::new, |id| format!("?after={id}"));
         let page = format!("{url}/admin/outbox/held{query}");
-        let page = admin.call(Method::GET, &page, None).await?;
+        let page = operator.call(Method::GET, &page, None).await?;
         match page.as_array() {
             Some(page) if !page.is_empty() => held.extend(page.iter().cloned()),
             _ => return Ok(held),

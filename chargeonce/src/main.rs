@@ -3,10 +3,12 @@
 // A command-line tool prints to the console.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod admin;
+mod audit;
 mod check;
 mod create_topic;
 mod held;
+mod operator;
+mod operator_token;
 mod reconcile;
 mod redrive;
 mod republish;
@@ -24,6 +26,9 @@ The command finds the system by the first of these that is set:
   CHARGEONCE_SYSTEM      a JSON document with URLs, databases and broker of the system
   CHARGEONCE_STATE_DIR   the state directory of a running `lab up`
   otherwise              the default state directory of `lab up`
+
+Commands that use the services' operator listeners need a token: CHARGEONCE_OPERATOR_TOKEN, or the one in
+the description of the system. Those that change something also need --reason, for the audit log.
 
 Exit codes:
   0  success
@@ -46,6 +51,8 @@ enum Command {
     Redrive(redrive::Args),
     Held(held::Args),
     Republish(republish::Args),
+    Audit(audit::Args),
+    OperatorToken(operator_token::Args),
     CreateTopic(create_topic::Args),
 }
 
@@ -69,6 +76,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Redrive(args) => redrive::run(args).await?,
         Command::Held(args) => held::run(args).await?,
         Command::Republish(args) => republish::run(args).await?,
+        Command::Audit(args) => audit::run(args).await?,
+        Command::OperatorToken(args) => operator_token::run(&args),
         Command::CreateTopic(args) => create_topic::run(args).await?,
     }
     Ok(ExitCode::SUCCESS)

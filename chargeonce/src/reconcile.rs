@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::admin::AdminClient;
+use crate::operator::{ReasonArgs, TokenArgs};
 use crate::system::SystemArgs;
 
 /// The exit code when a difference needs an operator.
@@ -25,7 +25,7 @@ const FLAGGED: u8 = 2;
 /// was flagged for an operator.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Base URL of the payment service.
+    /// Base URL of the payment service's operator listener.
     #[arg(long)]
     url: Option<String>,
     /// Compare the whole ledger instead of the last days (RECONCILE_LOOKBACK_SECONDS).
@@ -37,6 +37,10 @@ pub(crate) struct Args {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    token: TokenArgs,
+    #[command(flatten)]
+    reason: ReasonArgs,
     #[command(flatten)]
     system: SystemArgs,
 }
@@ -66,19 +70,23 @@ struct Difference {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let url = args.system.url(Service::Payment, args.url.as_deref())?;
+    let url = args
+        .system
+        .operator_url(Service::Payment, args.url.as_deref())?;
     let reports = format!("{url}/admin/reconciliations");
-    let admin = AdminClient::new()?;
     if args.list {
-        let list = admin.call(Method::GET, &reports, None).await?;
+        let operator = args.token.client(&args.system, None)?;
+        let list = operator.call(Method::GET, &reports, None).await?;
         print_list(list, args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let reason = args.reason.required()?;
+    let operator = args.token.client(&args.system, Some(reason))?;
     if !args.json {
         eprintln!("Comparing the books …");
     }
     let url = format!("{reports}?all={}", args.all);
-    let json = admin.call(Method::POST, &url, None).await?;
+    let json = operator.call(Method::POST, &url, None).await?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&json)?);
     }

@@ -4,10 +4,11 @@ mod table;
 
 use anyhow::{Context, bail};
 use endpoints::Service;
+use endpoints::operator::OperatorClient;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::admin::AdminClient;
+use crate::operator::{ReasonArgs, TokenArgs};
 use crate::system::{CONSUMERS, SystemArgs, parse_consumer};
 
 /// Messages per page.
@@ -28,12 +29,16 @@ pub(crate) struct Args {
     /// Only this service: order, payment, fulfilment or receipt. Message ids are unique per service.
     #[arg(long, value_parser = parse_consumer, global = true)]
     service: Option<Service>,
-    /// Base URL of that service. Needs --service.
+    /// Base URL of that service's operator listener. Needs --service.
     #[arg(long, global = true)]
     url: Option<String>,
     /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    token: TokenArgs,
+    #[command(flatten)]
+    reason: ReasonArgs,
     #[command(flatten)]
     system: SystemArgs,
 }
@@ -44,9 +49,9 @@ enum Action {
     List,
     /// Show one message with its headers and payload. Needs --service.
     Show { id: i64 },
-    /// Process parked messages again: those of one order, or all.
+    /// Process parked messages again: those of one order, or all. Needs --reason.
     #[command(
-        override_usage = "chargeonce redrive run --service <SERVICE> <ID>\n       chargeonce redrive run --all"
+        override_usage = "chargeonce redrive run --reason <TEXT> --service <SERVICE> <ID>\n       chargeonce redrive run --reason <TEXT> --all"
     )]
     Run {
         /// Any parked message of the order. The order's messages are processed from the first.
@@ -56,7 +61,7 @@ enum Action {
         #[arg(long)]
         all: bool,
     },
-    /// Discard one failed message permanently and process those behind it. Needs --service. The
+    /// Discard one failed message permanently and process those behind it. Needs --service and --reason. The
     /// service's log keeps the content.
     Discard { id: i64 },
 }
@@ -64,9 +69,13 @@ enum Action {
 /// Fails if a redriven message failed again.
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let url = args.url.as_deref();
+    let reason = match args.action {
+        Action::List | Action::Show { .. } => None,
+        Action::Run { .. } | Action::Discard { .. } => Some(args.reason.required()?),
+    };
     let parked = ParkedMessages {
         targets: args.system.targets(&CONSUMERS, args.service, url)?,
-        admin: AdminClient::new()?,
+        operator: args.token.client(&args.system, reason)?,
     };
     match args.action {
         Action::List => list(&parked, args.json).await,
@@ -81,14 +90,14 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 struct ParkedMessages {
     /// Services and their base URLs.
     targets: Vec<(Service, String)>,
-    admin: AdminClient,
+    operator: OperatorClient,
 }
 
 /// One service that may have parked messages.
 struct Target<'a> {
     service: Service,
     url: &'a str,
-    admin: &'a AdminClient,
+    operator: &'a OperatorClient,
 }
 
 impl ParkedMessages {
@@ -96,7 +105,7 @@ impl ParkedMessages {
         self.targets.iter().map(|(service, url)| Target {
             service: *service,
             url,
-            admin: &self.admin,
+            operator: &self.operator,
         })
     }
 
@@ -115,7 +124,7 @@ impl ParkedMessages {
 impl Target<'_> {
     async fn call(&self, method: Method, path: &str) -> anyhow::Result<Value> {
         let url = format!("{}/admin/parked{path}", self.url);
-        self.admin.call(method, &url, None).await
+        self.operator.call(method, &url, None).await
     }
 
     /// Every parked message of the service, each with the service's name.

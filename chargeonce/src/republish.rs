@@ -6,7 +6,7 @@ use endpoints::Service;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::admin::AdminClient;
+use crate::operator::{ReasonArgs, TokenArgs};
 use crate::system::{PUBLISHERS, SystemArgs, parse_publisher};
 
 /// Publish recent events of the services again, after Kafka lost its data.
@@ -26,12 +26,16 @@ pub(crate) struct Args {
     /// Only this service: order, payment or fulfilment.
     #[arg(long, value_parser = parse_publisher)]
     service: Option<Service>,
-    /// Base URL of that service. Needs --service.
+    /// Base URL of that service's operator listener. Needs --service.
     #[arg(long)]
     url: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    token: TokenArgs,
+    #[command(flatten)]
+    reason: ReasonArgs,
     #[command(flatten)]
     system: SystemArgs,
 }
@@ -46,7 +50,8 @@ enum Since {
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let url = args.url.as_deref();
     let targets = args.system.targets(&PUBLISHERS, args.service, url)?;
-    let admin = AdminClient::new()?;
+    let reason = args.reason.required()?;
+    let operator = args.token.client(&args.system, Some(reason))?;
     let since = match args.since {
         Since::Ago(delta) => Utc::now() - delta,
         Since::At(time) => time,
@@ -55,7 +60,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     for (service, url) in targets {
         let url = format!("{url}/admin/outbox/republish");
         let body = json!({ "since": since.to_rfc3339() });
-        let result = admin.call(Method::POST, &url, Some(&body)).await;
+        let result = operator.call(Method::POST, &url, Some(&body)).await;
         let result = result.with_context(|| format!("{service} did not republish"))?;
         let Some(count) = result["republished"].as_u64() else {
             bail!("{service} did not return a number of events: {result}");

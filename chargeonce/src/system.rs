@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use endpoints::{Endpoints, Service};
 
 /// Services that publish events, in the order in which an order passes them.
@@ -28,15 +28,19 @@ impl SystemArgs {
         Endpoints::find(self.state_dir.as_deref())
     }
 
-    /// The base URL of one service: the one given, or the system's.
-    pub(crate) fn url(&self, service: Service, url: Option<&str>) -> anyhow::Result<String> {
+    /// The base URL of one service's operator listener: the one given, or the system's.
+    pub(crate) fn operator_url(
+        &self,
+        service: Service,
+        url: Option<&str>,
+    ) -> anyhow::Result<String> {
         match url {
             Some(url) => Ok(url.trim_end_matches('/').to_owned()),
-            None => Ok(self.find()?.url(service).to_owned()),
+            None => operator_url(&self.find()?, service),
         }
     }
 
-    /// The services to call with their base URLs: `only` one of them, or all.
+    /// The services to call with the URLs of their operator listeners: `only` one of them, or all.
     pub(crate) fn targets(
         &self,
         all: &[Service],
@@ -44,15 +48,26 @@ impl SystemArgs {
         url: Option<&str>,
     ) -> anyhow::Result<Vec<(Service, String)>> {
         match (only, url) {
-            (Some(service), url) => Ok(vec![(service, self.url(service, url)?)]),
+            (Some(service), url) => Ok(vec![(service, self.operator_url(service, url)?)]),
             (None, Some(_)) => bail!("--url names one service: add --service"),
             (None, None) => {
                 let system = self.find()?;
-                let target = |service: &Service| (*service, system.url(*service).to_owned());
-                Ok(all.iter().map(target).collect())
+                let target =
+                    |service: &Service| anyhow::Ok((*service, operator_url(&system, *service)?));
+                all.iter().map(target).collect()
             }
         }
     }
+}
+
+fn operator_url(system: &Endpoints, service: Service) -> anyhow::Result<String> {
+    let url = system.operator_url(service);
+    ensure!(
+        !url.is_empty(),
+        "the description of the system has no operator listener of {service}: add it to \
+         operator_urls, or use --url"
+    );
+    Ok(url.to_owned())
 }
 
 /// For clap: a service with an inbox.
@@ -63,6 +78,11 @@ pub(crate) fn parse_consumer(name: &str) -> Result<Service, String> {
 /// For clap: a service with an outbox.
 pub(crate) fn parse_publisher(name: &str) -> Result<Service, String> {
     parse_one_of(&PUBLISHERS, name)
+}
+
+/// For clap: any service.
+pub(crate) fn parse_service(name: &str) -> Result<Service, String> {
+    parse_one_of(&Service::ALL, name)
 }
 
 fn parse_one_of(services: &[Service], name: &str) -> Result<Service, String> {
@@ -93,13 +113,13 @@ mod tests {
     #[test]
     fn url_without_service_is_an_error() {
         let system = SystemArgs::default();
-        let url = Some("http://localhost:8082/");
+        let url = Some("http://localhost:9082/");
         assert!(system.targets(&CONSUMERS, None, url).is_err());
         assert_eq!(
             system
                 .targets(&CONSUMERS, Some(Service::Payment), url)
                 .unwrap(),
-            [(Service::Payment, "http://localhost:8082".to_owned())]
+            [(Service::Payment, "http://localhost:9082".to_owned())]
         );
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 
+use crate::operator::{OperatorClient, Token};
 use crate::service::{PerService, Service};
 
 /// The file in the state directory that describes the running system.
@@ -20,6 +22,12 @@ const STATE_DIR_VAR: &str = "CHARGEONCE_STATE_DIR";
 pub struct Endpoints {
     /// Base URLs of each service's replicas, without a trailing slash; the first is the main one.
     pub urls: PerService<Vec<String>>,
+    /// Base URLs of the operator listeners of the same replicas, in the same order.
+    #[serde(default)]
+    pub operator_urls: PerService<Vec<String>>,
+    /// A token for the operator listeners; empty if the document has none.
+    #[serde(default)]
+    pub operator_token: Token,
     /// Each service's database.
     pub database_urls: PerService<String>,
     /// Kafka's bootstrap servers.
@@ -96,6 +104,17 @@ impl Endpoints {
     /// The base URL of a service's first replica, without a trailing slash.
     pub fn url(&self, service: Service) -> &str {
         self.urls.get(service).first().map_or("", String::as_str)
+    }
+
+    /// The base URL of the operator listener of a service's first replica.
+    pub fn operator_url(&self, service: Service) -> &str {
+        let urls = self.operator_urls.get(service);
+        urls.first().map_or("", String::as_str)
+    }
+
+    /// A client of the operator listeners with this document's token. `reason` goes to the audit log.
+    pub fn operator(&self, reason: &str, timeout: Duration) -> anyhow::Result<OperatorClient> {
+        OperatorClient::new(self.operator_token.clone(), Some(reason), timeout)
     }
 
     /// The URL of a service's database.

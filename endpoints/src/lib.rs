@@ -6,6 +6,7 @@
 pub mod client;
 pub mod database;
 mod discovery;
+pub mod operator;
 pub mod provider;
 pub mod service;
 pub mod status;

@@ -3,5 +3,5 @@
 mod faults;
 mod ledger;
 
-pub use faults::{Fault, arm_fault, clear_faults, clear_faults_for};
+pub use faults::{Fault, Faults};
 pub use ledger::{charges_per_order, references_charged_twice, refunds_per_order};

@@ -51,6 +51,17 @@ impl Service {
         }
     }
 
+    /// The port of its operator listener with `lab up`, which is also its default.
+    pub fn operator_demo_port(self) -> u16 {
+        match self {
+            Service::Order => 9081,
+            Service::Payment => 9082,
+            Service::Fulfilment => 9083,
+            Service::Receipt => 9084,
+            Service::Psp => 9085,
+        }
+    }
+
     /// Whether the service supports `migrate --demo-data`: principals in order and payment, stock in
     /// fulfilment.
     pub fn has_demo_data(self) -> bool {

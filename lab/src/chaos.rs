@@ -10,7 +10,8 @@ mod wait;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use endpoints::{Endpoints, Service, provider};
+use endpoints::Endpoints;
+use endpoints::provider::Faults;
 use uuid::Uuid;
 
 /// Run one step of an experiment, for the scripts in scripts/chaos.
@@ -46,11 +47,13 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         Step::Place(step) => place::run(step, &endpoints()?).await,
         Step::Wait(step) => wait::run(step, &endpoints()?).await,
         Step::Caller(step) => instances::caller(step).await,
-        Step::Arm(step) => instances::arm(step).await,
-        Step::Disarm(step) => instances::disarm(step).await,
+        Step::Arm(step) => instances::arm(step, &endpoints()?).await,
+        Step::Disarm(step) => instances::disarm(step, &endpoints()?).await,
         Step::Ready => instances::ready(&endpoints()?).await,
         Step::ClearFaults { order } => {
-            provider::clear_faults_for(endpoints()?.url(Service::Psp), order).await
+            Faults::of(&endpoints()?, place::REASON)?
+                .clear_for(order)
+                .await
         }
         Step::Instances(step) => instances::list(step, &endpoints()?),
     }

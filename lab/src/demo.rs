@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Kafka broker: `embedded` (nothing to install) or `apache` (a real Apache Kafka).
     #[arg(long, default_value = "embedded")]
     kafka: Kafka,
-    /// Where the services listen: `fixed` (8081 to 8084, 8090, 8025) or `free`.
+    /// Where the services listen: `fixed` (8081 to 8084, 8090, 8025, 9081 to 9085) or `free`.
     #[arg(long, default_value = "fixed", value_parser = parse_ports)]
     ports: Ports,
 }

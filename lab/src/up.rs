@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use endpoints::operator::DEMO_TOKEN;
 use endpoints::topic::PARTITIONS_DEFAULT;
 use endpoints::{Endpoints, Service};
 use testkit::binaries;
@@ -41,7 +42,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PortsChoice {
-    /// order 8081, payment 8082, fulfilment 8083, receipt 8084, psp 8090, mail 8025.
+    /// order 8081, payment 8082, fulfilment 8083, receipt 8084, psp 8090, mail 8025; for operators
+    /// 9081 to 9085.
     Fixed,
     /// Any free ports.
     Free,
@@ -103,7 +105,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 fn print_guide(endpoints: &Endpoints) {
     println!("\nThe system is up.\n");
     for service in Service::ALL.iter().rev() {
-        println!("  {:<11}{}", service.name(), endpoints.url(*service));
+        println!(
+            "  {:<11}{}   operators: {}",
+            service.name(),
+            endpoints.url(*service),
+            endpoints.operator_url(*service)
+        );
     }
     println!("  {:<11}{}", "kafka", endpoints.brokers);
     println!(
@@ -128,9 +135,12 @@ Kill payment any time:  kill -9 {}   (the lab restarts it)
 Test the promises:      {chargeonce} verify
 Check the invariants:   {chargeonce} check
 Read the receipts:      ls {}
+Arm a provider fault:   curl {}/admin/faults -H 'Authorization: Bearer {DEMO_TOKEN}' \\
+                          -H 'X-Reason: trying it' -d '{{\"point\":\"after_charge\",\"action\":\"drop\",\"times\":1}}'
 Stop:                   Ctrl-C",
         endpoints.pids.get(Service::Payment.name()).unwrap_or(&0),
-        endpoints.mails_dir.display()
+        endpoints.mails_dir.display(),
+        endpoints.operator_url(Service::Psp)
     );
 }
 

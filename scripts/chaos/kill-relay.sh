@@ -9,7 +9,7 @@
 begin "$@"
 
 owner=$(first_of order)
-url=$(url_of order "$owner")
+url=$(operator_url_of order "$owner")
 at_exit lab chaos disarm "$url"
 at_exit kill_instance order "$owner"
 lab chaos arm "$url" relay.acknowledged --pause

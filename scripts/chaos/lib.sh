@@ -152,7 +152,7 @@ stop_at() {
     local instance found url
     found=$(all_of "$1")
     for instance in $found; do
-        url=$(url_of "$1" "$instance")
+        url=$(operator_url_of "$1" "$instance")
         at_exit lab chaos disarm "$url"
         at_exit kill_instance "$1" "$instance"
         lab chaos arm "$url" "$2" --pause

@@ -39,6 +39,8 @@ class Customers(threading.Thread):
     def __init__(self, system):
         super().__init__(daemon=True)
         self.urls = {name: urls[0] for name, urls in system["urls"].items()}
+        self.operator_urls = {name: urls[0] for name, urls in system["operator_urls"].items()}
+        self.operator = {"Authorization": f"Bearer {system['operator_token']}", "X-Reason": "observe check"}
         self.stock = system["database_urls"]["fulfilment"]
         self.stopped = threading.Event()
         self.failure = None
@@ -59,7 +61,8 @@ class Customers(threading.Thread):
         self.place(order(quantity=2), key, 422)
         # The provider fails its next two calls, so one outcome stays unknown for a while.
         fault = {"point": "before_charge", "action": "error", "status": 500, "times": 2}
-        self.expect(call("POST", f"{self.urls['psp']}/admin/faults", fault), 200, 201)
+        faults = f"{self.operator_urls['psp']}/admin/faults"
+        self.expect(call("POST", faults, fault, self.operator), 200, 201)
         self.place(order(), str(uuid.uuid4()), 201)
         self.place(order(method="pm_card_declined"), str(uuid.uuid4()), 201)
         self.place(order(sku="SKU-sold-out"), str(uuid.uuid4()), 201)
@@ -71,14 +74,15 @@ class Customers(threading.Thread):
         """Parks a message that fulfilment cannot handle, removes the cause, and redrives the message."""
         self.sql("alter table stock add constraint unlucky check (sku <> 'SKU-13') not valid")
         self.place(order(sku="SKU-13"), str(uuid.uuid4()), 201)
-        parked = f"{self.urls['fulfilment']}/admin/parked"
+        parked = f"{self.operator_urls['fulfilment']}/admin/parked"
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not (page := json.loads(call("GET", parked)[1])["data"]):
+        while not (page := json.loads(call("GET", parked, headers=self.operator)[1])["data"]):
             if time.monotonic() > deadline:
                 raise RuntimeError("fulfilment never parked the message")
             time.sleep(PAUSE_SECONDS)
         self.sql("alter table stock drop constraint unlucky")
-        self.expect(call("POST", f"{parked}/{page[0]['id']}/redrive"), 200)
+        redrive = f"{parked}/{page[0]['id']}/redrive"
+        self.expect(call("POST", redrive, headers=self.operator), 200)
 
     def place(self, body, key, status):
         response = call("POST", f"{self.urls['order']}/orders", body, self.headers(key))

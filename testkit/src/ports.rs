@@ -38,7 +38,9 @@ pub(crate) fn free() -> anyhow::Result<u16> {
 /// Fails if a fixed port is in use.
 pub(crate) fn require_all_free() -> anyhow::Result<()> {
     let services = Service::ALL.map(|service| (service.name(), service.demo_port()));
-    for (name, port) in services.into_iter().chain([SMTP_SINK]) {
+    let operators = Service::ALL.map(|service| (service.name(), service.operator_demo_port()));
+    let all = services.into_iter().chain(operators);
+    for (name, port) in all.chain([SMTP_SINK]) {
         ensure!(
             is_free(port),
             "port {port} of {name} is in use: find the process with `ss -ltnp 'sport = :{port}'` \

@@ -15,11 +15,16 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::broker::Broker;
 use crate::postgres::{self, Cluster, database};
 use crate::supervisor::Supervisor;
+use endpoints::operator::OperatorClient;
+use endpoints::provider::Faults;
 use endpoints::topic::Topic;
 use endpoints::{Endpoints, Service};
 use state_dir::StateDir;
 
 pub use options::{Env, Ports, Postgres, SystemOptions};
+
+/// Longest wait for an operator's request. A reconciliation or a republication may take a while.
+const OPERATOR_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running system. End it with [`System::stop`]. Dropping it kills the processes and, if the state
 /// directory is temporary, keeps it so that the logs can be read.
@@ -56,6 +61,21 @@ impl System {
     /// The base URL of a service's first replica, without a trailing slash.
     pub fn url(&self, service: Service) -> &str {
         self.endpoints.url(service)
+    }
+
+    /// The base URL of the operator listener of a service's first replica.
+    pub fn operator_url(&self, service: Service) -> &str {
+        self.endpoints.operator_url(service)
+    }
+
+    /// A client of the operator listeners. `reason` goes to the audit log.
+    pub fn operator(&self, reason: &str) -> anyhow::Result<OperatorClient> {
+        self.endpoints.operator(reason, OPERATOR_TIMEOUT)
+    }
+
+    /// The faults of the mock provider. `reason` goes to its audit log.
+    pub fn faults(&self, reason: &str) -> anyhow::Result<Faults> {
+        Faults::of(&self.endpoints, reason)
     }
 
     /// The URL of a service's database.

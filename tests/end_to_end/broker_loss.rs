@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use endpoints::Service;
-use serde_json::{Value, json};
+use reqwest::Method;
+use serde_json::json;
 use testkit::broker::Kafka;
 use uuid::Uuid;
 
@@ -18,9 +19,8 @@ async fn republish(harness: &Harness) -> anyhow::Result<i64> {
     let since = json!({ "since": hour_ago() });
     let mut events = 0;
     for service in PUBLISHERS {
-        let url = format!("{}/admin/outbox/republish", harness.system.url(service));
-        let response = reqwest::Client::new().post(url).json(&since).send().await?;
-        let response: Value = serde_json::from_str(&response.error_for_status()?.text().await?)?;
+        let (path, since) = ("/admin/outbox/republish", Some(since.clone()));
+        let response = harness.operate(service, Method::POST, path, since).await?;
         events += response["republished"].as_i64().unwrap_or_default();
     }
     Ok(events)

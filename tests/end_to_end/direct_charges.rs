@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use endpoints::Service;
 use endpoints::client::new_key;
-use endpoints::provider::{self, Fault};
+use endpoints::provider::Fault;
 use futures_util::future::{join_all, try_join_all};
 use uuid::Uuid;
 
@@ -183,7 +183,7 @@ async fn impatient_clients_with_five_sends_are_charged_once() -> anyhow::Result<
         "each client must have hung up: {counts:?}"
     );
 
-    provider::clear_faults(harness.system.url(Service::Psp)).await?;
+    harness.clear_faults().await?;
     let outcomes = try_join_all(keys.iter().map(|key| payer.pay(key, &body))).await?;
     let ids: anyhow::Result<HashSet<Uuid>> = outcomes.iter().map(payment_id).collect();
     let ids: Vec<Uuid> = ids?.into_iter().collect();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use endpoints::Service;
-use endpoints::provider::{self, Fault};
+use endpoints::provider::Fault;
 
 use crate::harness::{Harness, options};
 
@@ -57,7 +57,7 @@ async fn payment_gauges_show_a_failing_provider_until_it_recovers() -> anyhow::R
     let orders = harness.place_many(3).await?;
     wait_for(&harness, Service::Payment, UNKNOWN, |count| count == 3.0).await?;
     wait_for(&harness, Service::Payment, UNKNOWN_AGE, |age| age > 1.0).await?;
-    provider::clear_faults(harness.system.url(Service::Psp)).await?;
+    harness.clear_faults().await?;
     harness.expect_shipped_once(&orders).await?;
     for series in [PENDING, UNKNOWN, UNKNOWN_AGE, REFUNDS] {
         wait_for(&harness, Service::Payment, series, |value| value == 0.0).await?;

@@ -8,12 +8,16 @@ use endpoints::client::{Client, new_key, order_body};
 use endpoints::provider;
 use endpoints::{PerService, Service};
 use invariants::{self, Databases};
+use reqwest::Method;
+use serde_json::Value;
 use testkit::smtp_sink::{self, Behaviour, behaviour};
 use testkit::system::{System, SystemOptions};
 use uuid::Uuid;
 
 /// Longest time from the last fault until everything is settled.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The reason in the audit log for what tests change.
+pub(crate) const REASON: &str = "end-to-end test";
 const POLL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Harness {
@@ -183,19 +187,35 @@ impl Harness {
         point: &str,
         action: &str,
     ) -> anyhow::Result<()> {
-        let url = format!("{}/admin/crash-points", self.system.url(service));
+        let url = format!("{}/admin/crash-points", self.system.operator_url(service));
         let body = serde_json::json!({ "name": point, "action": action });
-        let response = reqwest::Client::new().post(url).json(&body).send().await?;
-        let status = response.status();
-        ensure!(
-            status.is_success(),
-            "arming returned {status}; build the services with the feature crash-points"
-        );
+        let operator = self.system.operator(REASON)?;
+        operator
+            .send(Method::POST, &url, Some(&body))
+            .await
+            .context("arming; build the services with the feature crash-points")?;
         Ok(())
     }
 
     pub(crate) async fn set_fault(&self, fault: provider::Fault) -> anyhow::Result<()> {
-        provider::arm_fault(self.system.url(Service::Psp), &fault).await
+        self.system.faults(REASON)?.arm(&fault).await
+    }
+
+    pub(crate) async fn clear_faults(&self) -> anyhow::Result<()> {
+        self.system.faults(REASON)?.clear().await
+    }
+
+    /// Sends an operator's request, and returns the JSON of its response.
+    pub(crate) async fn operate(
+        &self,
+        service: Service,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> anyhow::Result<Value> {
+        let url = format!("{}{path}", self.system.operator_url(service));
+        let operator = self.system.operator(REASON)?;
+        operator.call(method, &url, body.as_ref()).await
     }
 
     /// Changes the behaviour of the mail server.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use endpoints::Service;
+use reqwest::Method;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -13,16 +14,16 @@ const SOON: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
 async fn parked(harness: &Harness) -> anyhow::Result<Vec<Value>> {
-    let url = format!("{}/admin/parked", harness.system.url(Service::Fulfilment));
-    let page: Value = serde_json::from_str(&reqwest::get(url).await?.text().await?)?;
+    let fulfilment = Service::Fulfilment;
+    let page = harness.operate(fulfilment, Method::GET, "/admin/parked", None);
+    let page = page.await?;
     Ok(page["data"].as_array().cloned().unwrap_or_default())
 }
 
 async fn redrive(harness: &Harness, id: &Value) -> anyhow::Result<()> {
-    let url = harness.system.url(Service::Fulfilment);
-    let url = format!("{url}/admin/parked/{id}/redrive");
-    let response = reqwest::Client::new().post(url).send().await?;
-    response.error_for_status()?;
+    let path = format!("/admin/parked/{id}/redrive");
+    let redriven = harness.operate(Service::Fulfilment, Method::POST, &path, None);
+    redriven.await?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use endpoints::Service;
 use endpoints::client::{new_key, order_body};
+use reqwest::Method;
 use testkit::smtp_sink::{Action, Behaviour, PROCESS_NAME};
 use uuid::Uuid;
 
@@ -14,12 +15,9 @@ use crate::harness::{Harness, options};
 
 /// Status and tries of an order's receipt, from the service's operator route.
 async fn receipt(harness: &Harness, order: Uuid) -> anyhow::Result<(String, i64)> {
-    let url = format!(
-        "{}/admin/receipts/{order}",
-        harness.system.url(Service::Receipt)
-    );
-    let response = reqwest::get(url).await?.error_for_status()?;
-    let entry: serde_json::Value = response.json().await?;
+    let path = format!("/admin/receipts/{order}");
+    let entry = harness.operate(Service::Receipt, Method::GET, &path, None);
+    let entry = entry.await?;
     let status = entry["status"].as_str().unwrap_or_default().to_owned();
     Ok((status, entry["tries"].as_i64().unwrap_or_default()))
 }

@@ -3,6 +3,7 @@
 use endpoints::Service;
 use endpoints::provider::Fault;
 use invariants::Verdict;
+use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -21,10 +22,9 @@ async fn start() -> anyhow::Result<Harness> {
 }
 
 async fn reconcile(harness: &Harness) -> anyhow::Result<Value> {
-    let url = harness.system.url(Service::Payment);
-    let request = reqwest::Client::new().post(format!("{url}/admin/reconciliations?all=true"));
-    let response = request.send().await?.error_for_status()?;
-    Ok(serde_json::from_str(&response.text().await?)?)
+    let path = "/admin/reconciliations?all=true";
+    let report = harness.operate(Service::Payment, Method::POST, path, None);
+    report.await
 }
 
 /// An unexplained charge: made at the provider under our key, without an attempt.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use endpoints::Service;
 use endpoints::provider::Fault;
+use reqwest::Method;
 use serde_json::Value;
 use testkit::system::SystemOptions;
 use uuid::Uuid;
@@ -31,10 +32,10 @@ fn fault(point: &'static str, action: &'static str) -> Fault {
 }
 
 async fn operator_view(harness: &Harness, order: Uuid) -> anyhow::Result<Value> {
-    let url = harness.system.url(Service::Payment);
-    let response = reqwest::get(format!("{url}/admin/payments/{order}")).await?;
-    let text = response.text().await?;
-    let view: Value = serde_json::from_str(&text)?;
+    let path = format!("/admin/payments/{order}");
+    let view = harness.operate(Service::Payment, Method::GET, &path, None);
+    // Payment may not know the order yet.
+    let view = view.await.unwrap_or_default();
     Ok(view["attempts"][0].clone())
 }
 
@@ -55,7 +56,7 @@ async fn operator_sees_reason_tries_and_next_try_of_unknown() -> anyhow::Result<
     let view = tokio::time::timeout(Duration::from_secs(30), wait).await??;
     assert_eq!(view["last_error"], "status 500");
     assert!(view["next_try_at"].is_string(), "{view}");
-    endpoints::provider::clear_faults(harness.system.url(Service::Psp)).await?;
+    harness.clear_faults().await?;
     harness.expect_shipped_once(&[order]).await?;
     harness.stop().await
 }
@@ -97,7 +98,7 @@ async fn absent_charge_is_sent_again_after_a_look_up() -> anyhow::Result<()> {
         anyhow::Ok(())
     };
     tokio::time::timeout(Duration::from_secs(30), wait).await??;
-    endpoints::provider::clear_faults(harness.system.url(Service::Psp)).await?;
+    harness.clear_faults().await?;
     harness.expect_shipped_once(&orders).await?;
     harness.stop().await
 }

@@ -51,7 +51,12 @@ func (s *System) checkEnvironment(deployment *appsv1.Deployment, sources Sources
 		}
 	}
 	if isService(deployment) {
-		s.checkListen(name, pod.Containers[0])
+		s.checkListen(name, pod.Containers[0], "LISTEN", "http")
+		s.checkListen(name, pod.Containers[0], "OPERATOR_LISTEN", operatorPort)
+		tokens := s.variables(name, pod.Containers[0])["OPERATOR_TOKENS"]
+		if !strings.HasPrefix(tokens.from, "Secret/") {
+			s.fault("Deployment %s: has no OPERATOR_TOKENS from a secret", name)
+		}
 	}
 }
 
@@ -96,12 +101,12 @@ func (s *System) variables(deployment string, container corev1.Container) map[st
 }
 
 // checkListen checks that a service binds the port that probes and Services use.
-func (s *System) checkListen(deployment string, container corev1.Container) {
-	_, port, _ := strings.Cut(s.variables(deployment, container)["LISTEN"].value, "0.0.0.0:")
+func (s *System) checkListen(deployment string, container corev1.Container, setting, name string) {
+	_, port, _ := strings.Cut(s.variables(deployment, container)[setting].value, "0.0.0.0:")
 	for _, declared := range container.Ports {
-		if declared.Name == "http" && strconv.Itoa(int(declared.ContainerPort)) == port {
+		if declared.Name == name && strconv.Itoa(int(declared.ContainerPort)) == port {
 			return
 		}
 	}
-	s.fault("Deployment %s: LISTEN is not 0.0.0.0 with the container's port http", deployment)
+	s.fault("Deployment %s: %s is not 0.0.0.0 with the container's port %s", deployment, setting, name)
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -18,10 +20,12 @@ const (
 
 // description is what the lab's tool reads from CHARGEONCE_SYSTEM.
 type description struct {
-	URLs         map[string][]string `json:"urls"`
-	DatabaseURLs map[string]string   `json:"database_urls"`
-	Brokers      string              `json:"brokers"`
-	Topic        string              `json:"topic"`
+	URLs          map[string][]string `json:"urls"`
+	OperatorURLs  map[string][]string `json:"operator_urls"`
+	OperatorToken string              `json:"operator_token"`
+	DatabaseURLs  map[string]string   `json:"database_urls"`
+	Brokers       string              `json:"brokers"`
+	Topic         string              `json:"topic"`
 }
 
 // checkLab checks that the tool, if present, has the addresses of the whole system and can reach it.
@@ -66,10 +70,21 @@ func (s *System) checkDescription(lab *appsv1.Deployment, system description) {
 				s.fault("the lab has the URL %s for %s, which is not its Service", text, name)
 			}
 		}
+		if len(system.OperatorURLs[name]) == 0 {
+			s.fault("the lab has no operator URL of %s", name)
+		}
+		for _, text := range system.OperatorURLs[name] {
+			if !s.isServiceURL(name+"-"+operatorPort, text) {
+				s.fault("the lab has the operator URL %s for %s, which is not its Service", text, name)
+			}
+		}
 		own := s.variables(name, deployment.Spec.Template.Spec.Containers[0])
 		s.checkDatabase(lab, name, system.DatabaseURLs[name], own["DATABASE_URL"].value)
 		if brokers := own["KAFKA_BROKERS"].value; brokers != "" && brokers != system.Brokers {
 			s.fault("the lab's brokers are %s, those of %s are %s", system.Brokers, name, brokers)
+		}
+		if !admits(own["OPERATOR_TOKENS"].value, system.OperatorToken) {
+			s.fault("the lab's operator token is not one of %s", name)
 		}
 		if topic := own["KAFKA_TOPIC"].value; topic != "" && topic != system.Topic {
 			s.fault("the lab's topic is %s, that of %s is %s", system.Topic, name, topic)
@@ -88,6 +103,17 @@ func (s *System) checkDescription(lab *appsv1.Deployment, system description) {
 		number, _ := strconv.Atoi(port)
 		s.checkEgress(lab, number)
 	}
+}
+
+// admits reports whether the hash of a token is in a list of name:hash.
+func admits(tokens, token string) bool {
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(token)))
+	for _, entry := range strings.Split(tokens, ",") {
+		if _, known, _ := strings.Cut(entry, ":"); known == hash {
+			return true
+		}
+	}
+	return false
 }
 
 // isServiceURL reports whether the host is the Service of that name and the port is one of its ports.

@@ -4,9 +4,13 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
+
+// The named port of the operator listeners.
+const operatorPort = "operators"
 
 // checkNetwork checks that traffic is denied by default, that every exception selects pods, and that none
 // opens the operators' routes.
@@ -42,7 +46,24 @@ func (s *System) checkNetwork() {
 			s.fault("Namespace %s: does not enforce restricted pods", namespace.Name)
 		}
 	}
+	s.checkOperatorServices()
 	s.checkIngresses()
+}
+
+// checkOperatorServices checks that the operators' port of each service is in a Service of its own, which is
+// not reachable from outside the cluster.
+func (s *System) checkOperatorServices() {
+	for _, service := range s.services {
+		for _, port := range service.Spec.Ports {
+			isOperators := port.TargetPort.StrVal == operatorPort
+			if isOperators != strings.HasSuffix(service.Name, "-"+operatorPort) {
+				s.fault("Service %s: the operators' port needs a Service of its own, named -%s", service.Name, operatorPort)
+			}
+			if isOperators && service.Spec.Type != corev1.ServiceTypeClusterIP {
+				s.fault("Service %s: operators' ports must not leave the cluster", service.Name)
+			}
+		}
+	}
 }
 
 // peers returns the deployments of this namespace that a rule selects. Each selector must match some.
@@ -99,6 +120,9 @@ func (s *System) checkBackend(ingress string, backend *networkingv1.IngressServi
 	for _, service := range s.services {
 		if backend == nil || service.Name != backend.Name {
 			continue
+		}
+		if strings.HasSuffix(service.Name, "-"+operatorPort) {
+			s.fault("Ingress %s: forwards the operators' port of %s", ingress, service.Name)
 		}
 		for _, port := range service.Spec.Ports {
 			if port.Name == backend.Port.Name || port.Port == backend.Port.Number {

@@ -22,6 +22,7 @@ var (
 	envName      = regexp.MustCompile(`\benv = "([A-Z0-9_]+)"`)
 	kitSettings  = regexp.MustCompile(`\b(database|kafka|retention)::Settings\b`)
 	application  = regexp.MustCompile(`\bapplication::Settings\b`)
+	operators    = regexp.MustCompile(`\boperators::Settings\b`)
 )
 
 func readSources(repository string) (Sources, error) {
@@ -74,6 +75,9 @@ func (s Sources) settings(service string) (map[string]bool, error) {
 	}
 	for _, kit := range kitSettings.FindAllSubmatch(text, -1) {
 		paths = append(paths, filepath.Join(s.repository, "shared/service-kit/src", string(kit[1])+".rs"))
+	}
+	if operators.Match(text) {
+		paths = append(paths, filepath.Join(s.repository, "shared/operators/src/settings.rs"))
 	}
 	known, err := namesIn(paths)
 	if err == nil {

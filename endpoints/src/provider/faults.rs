@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::client::http;
+use crate::operator::OperatorClient;
+use crate::{Endpoints, Service};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -23,58 +25,51 @@ pub struct Fault {
     pub reference: Option<String>,
 }
 
-/// Arms a fault at the provider.
-pub async fn arm_fault(psp_url: &str, fault: &Fault) -> anyhow::Result<()> {
-    let response = http(REQUEST_TIMEOUT)?
-        .post(faults_url(psp_url))
-        .json(fault)
-        .send()
-        .await
-        .context("POST /admin/faults")?;
-    if !response.status().is_success() {
-        bail!(
-            "the provider rejected the fault: {} {}",
-            response.status(),
-            response.text().await.unwrap_or_default()
-        );
+/// The faults of a mock provider, over its operator listener.
+pub struct Faults {
+    operator: OperatorClient,
+    url: String,
+}
+
+impl Faults {
+    /// `reason` goes to the provider's audit log.
+    pub fn of(system: &Endpoints, reason: &str) -> anyhow::Result<Self> {
+        Ok(Self {
+            operator: system.operator(reason, REQUEST_TIMEOUT)?,
+            url: format!("{}/admin/faults", system.operator_url(Service::Psp)),
+        })
     }
-    Ok(())
-}
 
-/// Clears every armed fault.
-pub async fn clear_faults(psp_url: &str) -> anyhow::Result<()> {
-    http(REQUEST_TIMEOUT)?
-        .delete(faults_url(psp_url))
-        .send()
-        .await
-        .and_then(reqwest::Response::error_for_status)
-        .context("DELETE /admin/faults")?;
-    Ok(())
-}
-
-/// Clears the faults that are armed for one order, and no others.
-pub async fn clear_faults_for(psp_url: &str, order: Uuid) -> anyhow::Result<()> {
-    let http = http(REQUEST_TIMEOUT)?;
-    let url = faults_url(psp_url);
-    let armed: ArmedFaults = http
-        .get(&url)
-        .send()
-        .await
-        .context("GET /admin/faults")?
-        .json()
-        .await?;
-    let reference = Some(order.to_string());
-    for fault in armed.data.iter().filter(|it| it.reference == reference) {
-        http.delete(format!("{url}/{}", fault.id))
-            .send()
+    /// Arms a fault.
+    pub async fn arm(&self, fault: &Fault) -> anyhow::Result<()> {
+        let body = serde_json::to_value(fault)?;
+        self.operator
+            .send(Method::POST, &self.url, Some(&body))
             .await
-            .context("DELETE /admin/faults/{id}")?;
+            .context("arming a fault")?;
+        Ok(())
     }
-    Ok(())
-}
 
-fn faults_url(psp_url: &str) -> String {
-    format!("{psp_url}/admin/faults")
+    /// Clears every armed fault.
+    pub async fn clear(&self) -> anyhow::Result<()> {
+        self.operator
+            .send(Method::DELETE, &self.url, None)
+            .await
+            .context("clearing faults")?;
+        Ok(())
+    }
+
+    /// Clears the faults that are armed for one order, and no others.
+    pub async fn clear_for(&self, order: Uuid) -> anyhow::Result<()> {
+        let armed = self.operator.call(Method::GET, &self.url, None).await?;
+        let armed: ArmedFaults = serde_json::from_value(armed).context("reading the faults")?;
+        let reference = Some(order.to_string());
+        for fault in armed.data.iter().filter(|it| it.reference == reference) {
+            let url = format!("{}/{}", self.url, fault.id);
+            self.operator.send(Method::DELETE, &url, None).await?;
+        }
+        Ok(())
+    }
 }
 
 /// The body of `GET /admin/faults`.

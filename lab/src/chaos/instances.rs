@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use reqwest::Method;
 use serde_json::json;
 use tokio::time::Instant;
 
 use endpoints::{Endpoints, Service, client};
+
+use super::place::REASON;
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -30,7 +33,7 @@ pub(super) struct Caller {
 /// Arm a crash point of one process. The process dies, or pauses, when it next reaches the point.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arm {
-    /// Base URL of the process.
+    /// Base URL of the process's operator listener.
     url: String,
     /// Name of the crash point, as in ARCHITECTURE.md.
     point: String,
@@ -39,7 +42,7 @@ pub(super) struct Arm {
     pause: bool,
 }
 
-/// Print process id and base URL of each process of a service that `lab up` runs.
+/// Print process id, base URL and operator URL of each process of a service that `lab up` runs.
 #[derive(Debug, clap::Args)]
 pub(super) struct Instances {
     /// A service, `postgres` or `kafka`.
@@ -49,7 +52,7 @@ pub(super) struct Instances {
 /// Disarm all crash points of a process.
 #[derive(Debug, clap::Args)]
 pub(super) struct Disarm {
-    /// Base URL of the process.
+    /// Base URL of the process's operator listener.
     url: String,
 }
 
@@ -111,31 +114,36 @@ async fn calls_in_flight(url: &str) -> anyhow::Result<f64> {
     Ok(value.unwrap_or_default())
 }
 
-pub(super) async fn arm(args: Arm) -> anyhow::Result<()> {
+pub(super) async fn arm(args: Arm, endpoints: &Endpoints) -> anyhow::Result<()> {
     let action = if args.pause { "pause" } else { "kill" };
     let body = json!({ "name": args.point, "action": action });
-    let request = client::http(REQUEST_TIMEOUT)?.post(crash_points(&args.url));
+    let operator = endpoints.operator(REASON, REQUEST_TIMEOUT)?;
+    let request = operator.request(Method::POST, &crash_points(&args.url));
     send(request.json(&body)).await
 }
 
-pub(super) async fn disarm(args: Disarm) -> anyhow::Result<()> {
-    send(client::http(REQUEST_TIMEOUT)?.delete(crash_points(&args.url))).await
+pub(super) async fn disarm(args: Disarm, endpoints: &Endpoints) -> anyhow::Result<()> {
+    let operator = endpoints.operator(REASON, REQUEST_TIMEOUT)?;
+    send(operator.request(Method::DELETE, &crash_points(&args.url))).await
 }
 
-fn crash_points(url: &str) -> String {
-    format!("{url}/admin/crash-points")
+fn crash_points(operator_url: &str) -> String {
+    format!("{operator_url}/admin/crash-points")
 }
 
 async fn send(request: reqwest::RequestBuilder) -> anyhow::Result<()> {
     let response = request.send().await?;
-    if response.status() == reqwest::StatusCode::NOT_FOUND {
+    let status = response.status();
+    if status == reqwest::StatusCode::NOT_FOUND {
         bail!(
             "the service was built without crash points: build it with the feature `crash-points`"
         );
     }
-    response
-        .error_for_status()
-        .context("setting crash points")?;
+    let text = response.text().await.context("reading the response")?;
+    ensure!(
+        status.is_success(),
+        "setting crash points returned {status}: {text}"
+    );
     Ok(())
 }
 
@@ -146,7 +154,10 @@ pub(super) fn list(args: Instances, endpoints: &Endpoints) -> anyhow::Result<()>
         number.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
     let service = Service::ALL.into_iter().find(|it| it.name() == name);
-    let mut urls = service.into_iter().flat_map(|it| endpoints.urls.get(it));
+    let mut urls = service.into_iter().flat_map(|it| {
+        let operator_urls = endpoints.operator_urls.get(it);
+        endpoints.urls.get(it).iter().zip(operator_urls)
+    });
     let mut processes: Vec<_> = endpoints
         .pids
         .iter()
@@ -155,7 +166,10 @@ pub(super) fn list(args: Instances, endpoints: &Endpoints) -> anyhow::Result<()>
     // In the order of the URLs: `payment`, `payment-2`, …, `payment-10`.
     processes.sort_by_key(|(it, _)| (it.len(), *it));
     for (_, pid) in processes {
-        println!("{pid} {}", urls.next().map_or("", String::as_str));
+        match urls.next() {
+            Some((url, operator_url)) => println!("{pid} {url} {operator_url}"),
+            None => println!("{pid}"),
+        }
     }
     Ok(())
 }

@@ -10,10 +10,12 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use endpoints::client::{self, order_body};
-use endpoints::provider::{self, Fault};
+use endpoints::provider::{Fault, Faults};
 use endpoints::{Endpoints, Service};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The reason in the audit log for what experiments change.
+pub(super) const REASON: &str = "chaos experiment";
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Place orders, and print their ids.
@@ -63,7 +65,7 @@ pub(super) async fn run(args: Args, endpoints: &Endpoints) -> anyhow::Result<()>
                 times: Some(1),
                 reference: Some(id.to_string()),
             };
-            provider::arm_fault(endpoints.url(Service::Psp), &fault).await?;
+            Faults::of(endpoints, REASON)?.arm(&fault).await?;
         }
         let url = format!("{}/orders/{id}", endpoints.url(Service::Order));
         let request = http

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use endpoints::client::{new_key, order_body};
-use endpoints::provider::{self, Fault};
-use endpoints::{Service, status};
+use endpoints::provider::{self, Fault, Faults};
+use endpoints::status;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -22,10 +22,10 @@ const RESTARTED_WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) async fn run(demo: &mut Demo<'_>) -> anyhow::Result<()> {
     demo.chapter("Payment is killed after the charge, before it records the result");
-    let psp_url = demo.system.url(Service::Psp).to_owned();
+    let faults = demo.system.faults("demo: payment is killed mid-charge")?;
     // The fault applies to the next charge, so no other charge may be open.
     demo.wait_until_all_final().await?;
-    hold_next_response(&psp_url).await?;
+    hold_next_response(&faults).await?;
     let (_, id) = demo
         .place(
             "payment killed mid-charge",
@@ -36,12 +36,12 @@ pub(super) async fn run(demo: &mut Demo<'_>) -> anyhow::Result<()> {
     wait_for_charge(demo, id).await?;
     kill_between_charge_and_record(demo, id).await?;
     // The fault was for the call that was just killed. The next call finds a healthy provider.
-    provider::clear_faults(&psp_url).await?;
+    faults.clear().await?;
     watch_recovery(demo, id).await
 }
 
-async fn hold_next_response(psp_url: &str) -> anyhow::Result<()> {
-    provider::clear_faults(psp_url).await?;
+async fn hold_next_response(faults: &Faults) -> anyhow::Result<()> {
+    faults.clear().await?;
     let fault = Fault {
         point: "after_charge",
         action: "delay",
@@ -49,7 +49,7 @@ async fn hold_next_response(psp_url: &str) -> anyhow::Result<()> {
         times: Some(1),
         reference: None,
     };
-    provider::arm_fault(psp_url, &fault).await?;
+    faults.arm(&fault).await?;
     explain(&format!(
         "A fault is armed: the provider charges the next order immediately and responds {} s later.",
         RESPONSE_DELAY_MS / 1000

@@ -20,18 +20,23 @@ network() {
     echo "$found"
 }
 
-# url_of SERVICE CONTAINER: the address of this container, not the name that all replicas share.
-url_of() {
-    local address port
-    address=$(network core "$2") || exit 1
-    address=${address#* }
+# url_of, operator_url_of SERVICE CONTAINER: the address of this container, not the name that all replicas
+# share, with the customers' port or the operators' port.
+url_of() { address_of "$2" "$(number_of "$1" 808)"; }
+operator_url_of() { address_of "$2" "$(number_of "$1" 908)"; }
+address_of() {
+    local address
+    address=$(network core "$1") || exit 1
+    echo "http://${address#* }:$2"
+}
+# number_of SERVICE PREFIX: its port, which is the prefix and the service's digit.
+number_of() {
     case $1 in
-    order) port=8081 ;;
-    payment) port=8082 ;;
-    fulfilment) port=8083 ;;
-    *) fail "the port of $1 is not known here; add it to url_of" ;;
+    order) echo "${2}1" ;;
+    payment) echo "${2}2" ;;
+    fulfilment) echo "${2}3" ;;
+    *) fail "the ports of $1 are not known here; add them to number_of" ;;
     esac
-    echo "http://$address:$port"
 }
 
 # kill_instance SERVICE CONTAINER: sends SIGKILL to all its processes, from inside. After `docker kill` the

@@ -29,9 +29,9 @@ instances() {
     echo "$found"
 }
 
-# address_of POD: host and port of this pod, not of the service that all replicas share.
+# address_of POD [PORT]: host and named port of this pod, not of the service that all replicas share.
 address_of() {
-    local host port path='.spec.containers[?(@.name=="service")].ports[?(@.name=="http")].containerPort'
+    local host port path=".spec.containers[?(@.name==\"service\")].ports[?(@.name==\"${2:-http}\")].containerPort"
     host=$(cluster get "$1" -o jsonpath='{.status.podIP}')
     port=$(cluster get "$1" -o jsonpath="{$path}")
     [[ -n $host && -n $port ]] || fail "$1 has no address"
@@ -41,6 +41,10 @@ address_of() {
 url_of() {
     local address
     address=$(address_of "$2") && echo "http://$address"
+}
+operator_url_of() {
+    local address
+    address=$(address_of "$2" operators) && echo "http://$address"
 }
 
 # kill_instance SERVICE POD: returns when the pod is dead; its deployment creates a new one. This takes three

@@ -20,6 +20,7 @@ instances() {
     echo "$found"
 }
 url_of() { lab chaos instances "$1" | awk -v pid="$2" '$1 == pid { print $2 }'; }
+operator_url_of() { lab chaos instances "$1" | awk -v pid="$2" '$1 == pid { print $3 }'; }
 
 unsupported_reason() {
     local name=${1#kill-} pid

@@ -14,7 +14,7 @@ pub struct Program {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Consume events and ship paid orders until SIGTERM.
-    Serve(Config),
+    Serve(Box<Config>),
     /// Create or update the tables, then exit.
     Migrate(Migration),
     /// Ask a running service whether it is ready; exit with 0 if it is.
@@ -23,6 +23,7 @@ pub enum Command {
 
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("listen", |arg| arg.default_value("127.0.0.1:8083")))]
+#[command(mut_arg("operator_listen", |arg| arg.default_value("127.0.0.1:9083")))]
 #[command(mut_arg("kafka_group", |arg| arg.default_value("fulfilment")))]
 pub struct Config {
     #[command(flatten)]

@@ -27,6 +27,7 @@ pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
     let folders = vec![
         sqlx::migrate!("../../migrations/outbox"),
         sqlx::migrate!("../../migrations/inbox"),
+        sqlx::migrate!("../../migrations/operators"),
         sqlx::migrate!("../../migrations/fulfilment"),
     ];
     let mut connection = migration::run(&migration.database_url, folders).await?;

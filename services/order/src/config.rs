@@ -15,7 +15,7 @@ pub struct Program {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve the API and consume events until SIGTERM.
-    Serve(Config),
+    Serve(Box<Config>),
     /// Create or update the tables, then exit.
     Migrate(Migration),
     /// Ask a running service whether it is ready; exit with 0 if it is.
@@ -25,6 +25,7 @@ pub enum Command {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Orders")]
 #[command(mut_arg("listen", |arg| arg.default_value("127.0.0.1:8081")))]
+#[command(mut_arg("operator_listen", |arg| arg.default_value("127.0.0.1:9081")))]
 #[command(mut_arg("kafka_group", |arg| arg.default_value("order")))]
 pub struct Config {
     #[command(flatten)]

@@ -14,7 +14,7 @@ async fn main() -> ExitCode {
         match command {
             Command::Serve(config) => {
                 let shutdown = program::shutdown_on_signal()?;
-                build(config).await?.run_until(shutdown).await
+                build(*config).await?.run_until(shutdown).await
             }
             Command::Migrate(migration) => migrate(migration).await,
             Command::Healthy(probe) => probe.ask().await,

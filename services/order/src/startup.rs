@@ -51,6 +51,7 @@ pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
     let folders = vec![
         sqlx::migrate!("../../migrations/outbox"),
         sqlx::migrate!("../../migrations/inbox"),
+        sqlx::migrate!("../../migrations/operators"),
         sqlx::migrate!("../../migrations/idempotency"),
         sqlx::migrate!("../../migrations/api-keys"),
         sqlx::migrate!("../../migrations/order"),

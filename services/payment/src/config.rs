@@ -28,6 +28,7 @@ pub enum Command {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Payments")]
 #[command(mut_arg("listen", |arg| arg.default_value("127.0.0.1:8082")))]
+#[command(mut_arg("operator_listen", |arg| arg.default_value("127.0.0.1:9082")))]
 #[command(mut_arg("kafka_group", |arg| arg.default_value("payment")))]
 pub struct Config {
     /// Base URL of the payment provider.

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::Utc;
+use operators::{Operator, audit};
+use serde_json::json;
 use service_kit::database::{self, STORE_TIMEOUT};
 use service_kit::{Progress, crash};
 use sqlx::{Connection as _, PgConnection, PgPool};
@@ -67,12 +69,13 @@ pub struct Reconciler {
 }
 
 /// How a reconciliation was started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trigger {
     Schedule,
     /// `all`: all charges, regardless of age.
     Operator {
         all: bool,
+        operator: Operator,
     },
 }
 
@@ -97,7 +100,7 @@ impl Reconciler {
                 () = shutdown.cancelled() => return Ok(()),
             }
             let reconciled = tokio::select! {
-                reconciled = self.reconcile(Trigger::Schedule) => reconciled,
+                reconciled = self.reconcile(&Trigger::Schedule) => reconciled,
                 // The next reconciliation repeats an interrupted one.
                 () = shutdown.cancelled() => return Ok(()),
             };
@@ -124,7 +127,7 @@ impl Reconciler {
     }
 
     /// One run over the books. At most one runs at a time across all replicas.
-    pub async fn reconcile(&self, trigger: Trigger) -> Result<Report, Error> {
+    pub async fn reconcile(&self, trigger: &Trigger) -> Result<Report, Error> {
         let lock = async {
             let mut guard = self.pool.acquire().await?;
             // The session holds the lock. If this task ends early, the connection is closed and
@@ -147,11 +150,18 @@ impl Reconciler {
     async fn reconcile_alone(
         &self,
         guard: &mut PgConnection,
-        trigger: Trigger,
+        trigger: &Trigger,
     ) -> anyhow::Result<Report> {
         let begin = async {
             let mut connection = database::acquire(&self.pool).await?;
-            reconciliations::begin(&mut connection, trigger.name()).await
+            let mut tx = connection.begin().await?;
+            let id = reconciliations::begin(&mut tx, trigger.name()).await?;
+            if let Trigger::Operator { all, operator } = trigger {
+                let (subject, detail) = (id.to_string(), json!({ "all": all }));
+                audit::record(&mut tx, operator, "reconcile", &subject, &detail).await?;
+            }
+            tx.commit().await?;
+            Ok(id)
         };
         let id = database::query_with_timeout(STORE_TIMEOUT, begin)
             .await
@@ -180,14 +190,14 @@ impl Reconciler {
         &self,
         guard: &mut PgConnection,
         report: i64,
-        trigger: Trigger,
+        trigger: &Trigger,
     ) -> anyhow::Result<Option<&'static str>> {
         let mut run = Run {
             report,
             differences_left: page::DIFFERENCES_MAX,
             refunds_left: self.refunds_max,
         };
-        if trigger == (Trigger::Operator { all: true }) {
+        if matches!(trigger, Trigger::Operator { all: true, .. }) {
             let start = Uuid::nil().to_string();
             return self.walk(guard, &mut run, start, Walk::Once).await;
         }
@@ -275,7 +285,7 @@ impl Walk {
 
 impl Trigger {
     /// As the column `reconciliations.trigger` stores it.
-    pub const fn name(self) -> &'static str {
+    pub const fn name(&self) -> &'static str {
         match self {
             Self::Schedule => "schedule",
             Self::Operator { .. } => "operator",

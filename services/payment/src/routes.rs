@@ -1,4 +1,4 @@
-//! The table of routes, and the state that they share.
+//! The tables of routes for customers and for operators, and the state that they share.
 
 mod create_payment;
 mod error;
@@ -29,13 +29,21 @@ pub struct Services {
     pub direct_charges: DirectCharges,
 }
 
-#[rustfmt::skip]
+/// The routes on the customers' port.
 pub fn table(services: Services) -> Router {
     Router::new()
         .route("/payments", post(create_payment::handle))
         .route("/payments/{id}", get(get_payment::handle))
         .route("/idempotency-policy", get(get_policy::handle))
         .route("/openapi.json", get(openapi::handle))
+        .with_state(services)
+}
+
+/// The routes on the operator listener. A handler that changes something takes an
+/// [`operators::Operator`], and records an audit row in the transaction of the change.
+#[rustfmt::skip]
+pub fn operator_table(services: Services) -> Router {
+    Router::new()
         .route("/admin/payments", get(list_attempts::handle))
         .route("/admin/payments/{order_id}", get(get_attempts::handle))
         .route("/admin/reconciliations", get(list_reports::handle).post(reconcile::handle))

@@ -33,6 +33,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let (sender, answers) = mpsc::channel(config.psp_in_flight_max);
     let recorder = shared.recorder(&config);
     let reconciler = shared.reconciler(&config);
+    let services = shared.services(&config, reconciler.clone());
     let retention = Duration::from_secs(config.reconcile_report_retention_seconds);
     let mut builder = builder
         .outbox(shared.wake.clone())?
@@ -43,7 +44,8 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
             reconciler::sweep(&pool, retention),
         )
         .gauge("open payments", gauge::gauge(&pool))
-        .routes(routes::table(shared.services(&config, reconciler.clone())))
+        .routes(routes::table(services.clone()))
+        .operator_routes(routes::operator_table(services))
         .worker("reconciler", |shutdown| reconciler.run(shutdown))
         // The recorder ends after the chargers, which own the other end of the channel.
         .worker("recorder", |_| recorder.run(answers));
@@ -66,6 +68,7 @@ pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
     let folders = vec![
         sqlx::migrate!("../../migrations/outbox"),
         sqlx::migrate!("../../migrations/inbox"),
+        sqlx::migrate!("../../migrations/operators"),
         sqlx::migrate!("../../migrations/idempotency"),
         sqlx::migrate!("../../migrations/api-keys"),
         sqlx::migrate!("../../migrations/payment"),

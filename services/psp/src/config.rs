@@ -26,12 +26,15 @@ pub enum Command {
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("operator_listen", |arg| arg.default_value("127.0.0.1:9085")))]
 pub struct Config {
     /// Address to listen on; port 0 picks a free port.
     #[arg(long, env = "LISTEN", default_value = "127.0.0.1:8090")]
     pub listen: SocketAddr,
     #[command(flatten)]
     pub charging: Charging,
+    #[command(flatten, next_help_heading = "Operators")]
+    pub operators: operators::Settings,
     #[command(flatten, next_help_heading = "Database")]
     pub database: service_kit::database::Settings,
 }

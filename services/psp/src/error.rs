@@ -111,6 +111,16 @@ impl Error {
     }
 }
 
+impl From<database::Error> for Error {
+    fn from(error: database::Error) -> Self {
+        match error {
+            database::Error::Sql(cause) => Self::Store(cause),
+            database::Error::TimedOut(_) => Self::Unavailable,
+            database::Error::Inconsistent(_) => Self::Internal,
+        }
+    }
+}
+
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let error = self.for_caller();

@@ -1,4 +1,4 @@
-//! The table of routes.
+//! The tables of routes for merchants and for operators.
 
 mod charge_view;
 mod clear_faults;
@@ -21,8 +21,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{delete, get, post};
 
+use operators::Tokens;
+
 use crate::provider::Provider;
 
+/// The routes on the merchants' port.
 #[rustfmt::skip]
 pub fn table(provider: Arc<Provider>) -> Router {
     let pool = provider.pool.clone();
@@ -33,8 +36,17 @@ pub fn table(provider: Arc<Provider>) -> Router {
         .route("/v1/cancellations", post(create_cancellation::handle))
         .route("/v1/ledger", get(list_ledger::handle))
         .route("/v1/ledger/refunds", get(list_refund_ledger::handle))
+        .with_state(provider);
+    service_kit::http::finish(routes, pool)
+}
+
+/// The routes on the operator listener.
+#[rustfmt::skip]
+pub fn operator_table(provider: Arc<Provider>, tokens: Tokens) -> Router {
+    let pool = provider.pool.clone();
+    let routes = Router::new()
         .route("/admin/faults", post(create_fault::handle).get(list_faults::handle).delete(clear_faults::all))
         .route("/admin/faults/{id}", delete(clear_faults::one))
         .with_state(provider);
-    service_kit::http::finish(routes, pool)
+    operators::finish(routes, tokens, pool)
 }

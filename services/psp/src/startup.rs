@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use axum::Router;
 use service_kit::{Workers, database, http, migration};
 use sqlx::Connection as _;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::batch_writer::{self, BatchWriter};
@@ -24,16 +25,20 @@ pub struct Application {
     address: SocketAddr,
     listener: DroppableListener,
     router: Router,
+    operator_listener: TcpListener,
+    operator_router: Router,
     provider: Arc<Provider>,
     writers: Vec<BatchWriter>,
     settler: Settler,
 }
 
 impl Application {
-    /// Binds the port but does not serve yet. The database may still be unreachable.
+    /// Binds both ports but does not serve yet. The database may still be unreachable.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         let pool = database::connect_lazy(&config.database, NAME)?;
+        let tokens = config.operators.tokens()?;
         let listener = http::bind(config.listen).await?;
+        let operator_listener = http::bind(config.operators.operator_listen).await?;
         let address = listener.local_addr().context("reading the port")?;
         outcome_counts::export();
         let settler = Settler::new(pool.clone());
@@ -43,6 +48,8 @@ impl Application {
             address,
             listener: DroppableListener::new(listener),
             router: routes::table(Arc::clone(&provider)),
+            operator_listener,
+            operator_router: routes::operator_table(Arc::clone(&provider), tokens),
             provider,
             writers,
             settler,
@@ -54,13 +61,23 @@ impl Application {
         self.address.port()
     }
 
+    /// The operators' port.
+    pub fn operator_port(&self) -> anyhow::Result<u16> {
+        let address = self.operator_listener.local_addr();
+        Ok(address.context("reading the operator port")?.port())
+    }
+
     /// Serves until shutdown. Then open requests may finish, even those whose caller hung up.
     /// Requests that take longer than the drain time are dropped, and nothing is stored for them.
     pub async fn run_until(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        tracing::info!(service = NAME, address = %self.address, "service started");
+        let operator_port = self.operator_port()?;
+        tracing::info!(service = NAME, address = %self.address, operator_port, "service started");
         let mut workers = Workers::new(shutdown);
         let server = serve(self.listener, self.router, workers.shutdown());
         workers.spawn("HTTP server", server);
+        let (listener, router) = (self.operator_listener, self.operator_router);
+        let server = http::serve(listener, router, workers.shutdown());
+        workers.spawn("operator HTTP server", server);
         let shutdown = workers.shutdown();
         workers.spawn("open requests", async move {
             shutdown.cancelled().await;
@@ -92,7 +109,10 @@ fn serve(
 }
 
 pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
-    let folders = vec![sqlx::migrate!("../../migrations/psp")];
+    let folders = vec![
+        sqlx::migrate!("../../migrations/operators"),
+        sqlx::migrate!("../../migrations/psp"),
+    ];
     let connection = migration::run(&migration.database_url, folders).await?;
     connection.close().await.context("closing the connection")
 }

@@ -30,6 +30,7 @@ pub enum Command {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Receipts")]
 #[command(mut_arg("listen", |arg| arg.default_value("127.0.0.1:8084")))]
+#[command(mut_arg("operator_listen", |arg| arg.default_value("127.0.0.1:9084")))]
 #[command(mut_arg("kafka_group", |arg| arg.default_value("receipt")))]
 pub struct Config {
     /// Sender of the receipts: an address, or `Name <address>`. Its domain is also used in the

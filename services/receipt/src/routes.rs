@@ -1,4 +1,4 @@
-//! The table of routes.
+//! The table of routes. All of them are for operators: customers do not call this service.
 
 mod error;
 mod get_receipt;
@@ -9,7 +9,9 @@ use sqlx::PgPool;
 
 pub use error::Error;
 
-pub fn table(pool: PgPool) -> Router {
+/// The routes on the operator listener. A handler that changes something takes an
+/// `operators::Operator`, and records an audit row in the transaction of the change.
+pub fn operator_table(pool: PgPool) -> Router {
     Router::new()
         .route("/admin/receipts/{order_id}", get(get_receipt::handle))
         .with_state(pool)

@@ -47,7 +47,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     };
     let builder = builder
         .consumer(LogReceipts { recipients, due })?
-        .routes(routes::table(pool))
+        .operator_routes(routes::operator_table(pool))
         .worker("sender", |shutdown| sender.run(shutdown))
         // The recorder ends after the sender, which owns the other end of the channel.
         .worker("recorder", |_| recorder.run(tried));
@@ -57,6 +57,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
 pub async fn migrate(migration: Migration) -> anyhow::Result<()> {
     let folders = vec![
         sqlx::migrate!("../../migrations/inbox"),
+        sqlx::migrate!("../../migrations/operators"),
         sqlx::migrate!("../../migrations/receipt"),
     ];
     let connection = migration::run(&migration.database_url, folders).await?;

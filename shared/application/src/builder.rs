@@ -1,9 +1,10 @@
-//! Collects the parts of a service and binds its port.
+//! Collects the parts of a service and binds its ports.
 
 use std::pin::Pin;
 
 use axum::Router;
 use inbox::{Consumer, Handler};
+use operators::Tokens;
 use outbox::{Guard, Relay, Wake};
 use service_kit::{Gauges, Reading, Reaper, Step, Watch, database, http};
 use sqlx::PgPool;
@@ -18,6 +19,8 @@ pub struct Builder {
     settings: Settings,
     pool: PgPool,
     router: Router,
+    tokens: Tokens,
+    operator_router: Router,
     reaper: Reaper,
     gauges: Gauges,
     workers: Vec<Worker>,
@@ -33,6 +36,8 @@ impl Builder {
             name,
             pool: database::connect_lazy(&settings.database, name)?,
             router: Router::new(),
+            tokens: settings.operators.tokens()?,
+            operator_router: Router::new(),
             reaper: Reaper::new(settings.retention.reaper_interval()),
             gauges: Gauges::default(),
             workers: Vec::new(),
@@ -48,7 +53,7 @@ impl Builder {
 
     /// Adds an outbox: its relay, the guard against lost events, retention, gauges and operator routes.
     /// The relay publishes at once when the service calls [`Wake::wake`] after a commit.
-    pub fn outbox(mut self, wake: Wake) -> anyhow::Result<Self> {
+    pub fn outbox(self, wake: Wake) -> anyhow::Result<Self> {
         let database = (*self.pool.connect_options()).clone();
         let relay = Relay::new(self.settings.outbox(), database, wake.clone())?;
         let kafka = &self.settings.kafka;
@@ -56,8 +61,9 @@ impl Builder {
         let guard = Guard::new(self.pool.clone(), brokers, topic, wake.clone())?;
         let sweep = outbox::sweep(&self.pool, &self.settings.retention);
         let gauge = outbox::gauge(&self.pool);
-        self.router = self.router.merge(outbox::routes(self.pool.clone(), wake));
+        let routes = outbox::routes(self.pool.clone(), wake);
         Ok(self
+            .operator_routes(routes)
             .worker("relay", |shutdown| relay.run(shutdown))
             .worker("outbox guard", |shutdown| guard.run(shutdown))
             .sweep("old outbox partitions", sweep)
@@ -66,18 +72,26 @@ impl Builder {
 
     /// Adds a consumer of the topic: its handler, processed messages, parked messages and operator
     /// routes.
-    pub fn consumer<H: Handler>(mut self, handler: H) -> anyhow::Result<Self> {
+    pub fn consumer<H: Handler>(self, handler: H) -> anyhow::Result<Self> {
         let consumer = Consumer::new(self.settings.inbox(), self.pool.clone(), handler)?;
         let sweep = inbox::sweep(&self.pool, &self.settings.retention);
         let gauge = inbox::gauge(&self.pool);
-        self.router = self.router.merge(consumer.routes());
+        let routes = consumer.routes();
         Ok(self
+            .operator_routes(routes)
             .worker("consumer", |shutdown| consumer.run(shutdown))
             .sweep("old processed messages", sweep)
             .gauge("parked messages", gauge))
     }
 
-    /// Adds the routes of the service's API.
+    /// Adds routes for operators, under `/admin`. They are only on the operator listener. A handler
+    /// that changes something takes an [`operators::Operator`] and records an audit row.
+    pub fn operator_routes(mut self, routes: Router) -> Self {
+        self.operator_router = self.operator_router.merge(routes);
+        self
+    }
+
+    /// Adds the routes of the service's API, on the customers' port.
     pub fn routes(mut self, routes: Router) -> Self {
         self.router = self.router.merge(routes);
         self
@@ -114,7 +128,7 @@ impl Builder {
         self
     }
 
-    /// Binds the port and adds the parts that every service has: reaper, gauges, health, readiness
+    /// Binds both ports and adds the parts that every service has: reaper, gauges, health, readiness
     /// and metrics.
     pub async fn build(self) -> anyhow::Result<Application> {
         let Self { reaper, gauges, .. } = self;
@@ -123,10 +137,14 @@ impl Builder {
         workers.push(Worker::new("gauges", |shutdown| gauges.run(shutdown)));
         let watch = self.watch.clone();
         workers.push(Worker::new("watch", |shutdown| watch.run(shutdown)));
+        let pool = self.pool.clone();
+        let operator_listen = self.settings.operators.operator_listen;
         Ok(Application {
             name: self.name,
             listener: http::bind(self.settings.listen).await?,
+            operator_listener: http::bind(operator_listen).await?,
             router: http::finish_watched(self.router, self.pool, self.watch),
+            operator_router: operators::finish(self.operator_router, self.tokens, pool),
             workers,
         })
     }

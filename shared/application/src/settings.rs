@@ -7,8 +7,8 @@ use service_kit::{database, kafka, retention};
 
 /// Settings that a service flattens into its own.
 ///
-/// `listen` and `kafka_group` have a default in every service, but not the same one. A service sets
-/// its defaults with `mut_arg`, so clap must not require the flags here.
+/// `listen`, `operator_listen` and `kafka_group` have a default in every service, but not the same one.
+/// A service sets its defaults with `mut_arg`, so clap must not require the flags here.
 ///
 /// Flatten this struct last: its help headings also apply to the fields after it.
 #[derive(Clone, Debug, Args)]
@@ -17,6 +17,8 @@ pub struct Settings {
     /// Address to listen on; port 0 picks a free port.
     #[arg(long, env = "LISTEN", required = false, help_heading = None)]
     pub listen: SocketAddr,
+    #[command(flatten, next_help_heading = "Operators")]
+    pub operators: operators::Settings,
     #[command(flatten, next_help_heading = "Database")]
     pub database: database::Settings,
     #[command(flatten, next_help_heading = "Kafka")]
@@ -57,6 +59,7 @@ mod tests {
 
     #[derive(Parser)]
     #[command(mut_arg("listen", |arg| arg.default_value("127.0.0.1:8081")))]
+    #[command(mut_arg("operator_listen", |arg| arg.default_value("127.0.0.1:9081")))]
     #[command(mut_arg("kafka_group", |arg| arg.default_value("order")))]
     struct Program {
         #[command(flatten)]
@@ -69,6 +72,7 @@ mod tests {
     fn service_sets_defaults_for_address_and_group() {
         let settings = Program::parse_from(["order", DATABASE]).application;
         assert_eq!(settings.listen.port(), 8081);
+        assert_eq!(settings.operators.operator_listen.port(), 9081);
         assert_eq!(settings.kafka_group, "order");
     }
 

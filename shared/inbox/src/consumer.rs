@@ -88,7 +88,7 @@ impl<H: Handler> Consumer<H> {
         })
     }
 
-    /// Operator routes for parked messages, to be merged into a service's routes:
+    /// Operator routes for parked messages, for the operator listener:
     /// `GET /admin/parked`, `GET` and `DELETE /admin/parked/{id}`, `POST /admin/parked/{id}/redrive`.
     pub fn routes(&self) -> Router {
         routes::table(self.processor.clone())

@@ -2,6 +2,8 @@
 //! same table of processed messages, one transaction per order.
 
 use anyhow::Context as _;
+use operators::{Operator, audit};
+use serde_json::json;
 use service_kit::database::{self, BoundedConnection, STORE_TIMEOUT};
 use sqlx::{Connection as _, PgConnection, Postgres, Transaction};
 use uuid::Uuid;
@@ -50,7 +52,7 @@ pub(crate) enum Discarded {
 impl<H: Handler> Processor<H> {
     /// Handles all parked messages of this message's order, from the first one, and stops at the
     /// first that fails again. Does nothing if the message is not, or no longer, parked.
-    pub(crate) async fn redrive(&self, id: i64) -> anyhow::Result<Redriven> {
+    pub(crate) async fn redrive(&self, id: i64, operator: &Operator) -> anyhow::Result<Redriven> {
         let mut connection = None;
         let (mut tx, message) = self.begin(&mut connection, id).await?;
         let mut redriven = Redriven::default();
@@ -64,6 +66,9 @@ impl<H: Handler> Processor<H> {
                 redriven.left = i64::from(redriven.failed.is_some());
             }
         }
+        let detail = json!({ "order_id": message.subject, "result": redriven });
+        let subject = id.to_string();
+        audit::record(&mut tx, operator, "parked.redrive", &subject, &detail).await?;
         (self.settings.reached)("redrive.handled");
         tx.commit().await.context("committing a redrive")?;
         (self.settings.reached)("redrive.committed");
@@ -73,7 +78,7 @@ impl<H: Handler> Processor<H> {
     }
 
     /// Deletes a failed message permanently, and redrives the messages behind it.
-    pub(crate) async fn discard(&self, id: i64) -> anyhow::Result<Discarded> {
+    pub(crate) async fn discard(&self, id: i64, operator: &Operator) -> anyhow::Result<Discarded> {
         let mut connection = None;
         let (mut tx, message) = self.begin(&mut connection, id).await?;
         let Some(message) = message else {
@@ -82,22 +87,34 @@ impl<H: Handler> Processor<H> {
         if !message.failed {
             return Ok(Discarded::NotTheFailedMessage);
         }
-        // Logged before the delete: this line is the only copy of the message that remains.
+        // Logged before the delete: only this line has the content afterwards. The audit row has who,
+        // why and which message, but no personal data.
         let payload = message.raw.payload.as_deref().map(String::from_utf8_lossy);
         tracing::warn!(
             id, order_id = ?message.subject, position = ?message.position, cause = message.cause,
             headers = ?message.raw.headers, payload = payload.as_deref(),
             "operator discards parked message"
         );
-        if let Ok(Some(delivery)) = self.decode(&message) {
+        let event_id = match self.decode(&message) {
+            Ok(Some(delivery)) => Some(delivery.envelope.id),
+            _ => None,
+        };
+        if let Some(event_id) = event_id {
             // A redelivered copy must be skipped as a duplicate.
-            processed::record_one(&mut tx, &self.settings.group, delivery.envelope.id).await?;
+            processed::record_one(&mut tx, &self.settings.group, event_id).await?;
         }
         parked::remove(&mut tx, id).await?;
         let mut redriven = Redriven::default();
         if let Some(subject) = message.subject {
             self.redrive_queue(&mut tx, subject, &mut redriven).await?;
         }
+        let detail = json!({
+            "order_id": message.subject, "event_id": event_id, "cause": message.cause,
+            "kafka_partition": message.position.partition, "kafka_offset": message.position.offset,
+            "result": redriven,
+        });
+        let subject = id.to_string();
+        audit::record(&mut tx, operator, "parked.discard", &subject, &detail).await?;
         (self.settings.reached)("redrive.handled");
         tx.commit().await.context("committing a discard")?;
         (self.settings.reached)("redrive.committed");

@@ -7,6 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use operators::Operator;
 use serde::{Deserialize, Serialize};
 use service_kit::Problem;
 use service_kit::database::{self, STORE_TIMEOUT};
@@ -110,20 +111,22 @@ async fn inspect<H: Handler>(
 async fn redrive<H: Handler>(
     State(processor): State<Arc<Processor<H>>>,
     Path(id): Path<String>,
+    operator: Operator,
 ) -> Result<Json<Redriven>, Problem> {
     let id = read_id(&id)?;
     let limit = processor.settings.transaction_max;
-    let redriven = database::with_timeout(limit, processor.redrive(id)).await;
+    let redriven = database::with_timeout(limit, processor.redrive(id, &operator)).await;
     redriven.map(Json).map_err(operator_problem)
 }
 
 async fn discard<H: Handler>(
     State(processor): State<Arc<Processor<H>>>,
     Path(id): Path<String>,
+    operator: Operator,
 ) -> Result<Json<DiscardResponse>, Problem> {
     let id = read_id(&id)?;
     let limit = processor.settings.transaction_max;
-    match database::with_timeout(limit, processor.discard(id))
+    match database::with_timeout(limit, processor.discard(id, &operator))
         .await
         .map_err(operator_problem)?
     {

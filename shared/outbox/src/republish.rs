@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
+use operators::{Operator, audit};
+use serde_json::json;
 use service_kit::database::{self, STORE_TIMEOUT};
 use sqlx::{Connection as _, PgConnection, PgPool};
 
@@ -28,14 +30,40 @@ pub async fn republish(pool: &PgPool, since: DateTime<Utc>, reason: &str) -> any
     resume(pool).await
 }
 
+/// [`republish`] on an operator's request. The audit row commits with the beginning: from then on the
+/// republication is completed, whatever dies.
+pub(crate) async fn republish_for(
+    pool: &PgPool,
+    since: DateTime<Utc>,
+    operator: &Operator,
+) -> anyhow::Result<u64> {
+    begin_with(pool, since, operator.reason(), Some(operator)).await?;
+    resume(pool).await
+}
+
 /// Stores the republication, and ends the sessions of all relays. Every later session of a relay finds
 /// it. A relay may also hold acknowledgements from the broker that lost its data: without its session
 /// it cannot mark those rows as published any more.
 pub(crate) async fn begin(pool: &PgPool, since: DateTime<Utc>, reason: &str) -> anyhow::Result<()> {
+    begin_with(pool, since, reason, None).await
+}
+
+async fn begin_with(
+    pool: &PgPool,
+    since: DateTime<Utc>,
+    reason: &str,
+    operator: Option<&Operator>,
+) -> anyhow::Result<()> {
     // The short time-out reports an unreachable database long before the limit for all rows.
     let mut connection = database::with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(pool).await?;
-        republication::begin(&mut connection, since, reason).await?;
+        let mut tx = connection.begin().await?;
+        republication::begin(&mut tx, since, reason).await?;
+        if let Some(operator) = operator {
+            let detail = json!({ "since": since });
+            audit::record(&mut tx, operator, "outbox.republish", "outbox", &detail).await?;
+        }
+        tx.commit().await?;
         anyhow::Ok(connection)
     })
     .await

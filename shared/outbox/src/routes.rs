@@ -8,16 +8,19 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
+use operators::{Operator, audit};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use service_kit::Problem;
 use service_kit::body::JsonBody;
 use service_kit::database::{self, STORE_TIMEOUT};
 use service_kit::request_error::operator_problem;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{Connection as _, PgConnection, PgPool};
 use uuid::Uuid;
 
+use crate::Wake;
 use crate::held::{self, HeldOrder};
-use crate::{Wake, republish};
+use crate::republish::republish_for;
 
 /// Longest time for marking all rows. Shorter than the time-out of the operator's command, so that
 /// the command gets the error response.
@@ -26,7 +29,7 @@ const REPUBLISH_TIMEOUT: Duration = Duration::from_secs(300);
 /// Held orders per page.
 const HELD_PAGE_MAX: i64 = 200;
 
-/// Operator routes, to be merged into a service's routes: `POST /admin/outbox/republish`,
+/// Operator routes, for the operator listener: `POST /admin/outbox/republish`,
 /// `GET /admin/outbox/held` and `POST /admin/outbox/held/{order_id}/retry`.
 pub fn routes(pool: PgPool, wake: Wake) -> Router {
     Router::new()
@@ -49,9 +52,10 @@ struct RepublishResponse {
 
 async fn republish_since(
     State((pool, wake)): State<(PgPool, Wake)>,
+    operator: Operator,
     JsonBody(RepublishRequest { since }): JsonBody<RepublishRequest>,
 ) -> Result<Json<RepublishResponse>, Problem> {
-    let republished = republish(&pool, since, "an operator asked for it");
+    let republished = republish_for(&pool, since, &operator);
     let republished = database::with_timeout(REPUBLISH_TIMEOUT, republished).await;
     let republished = republished.map_err(operator_problem)?;
     wake.wake();
@@ -82,9 +86,17 @@ async fn list_held(
 async fn retry_held(
     State((pool, wake)): State<(PgPool, Wake)>,
     Path(order_id): Path<Uuid>,
+    operator: Operator,
 ) -> Result<StatusCode, Problem> {
     let found = with_store(&pool, async |connection| {
-        held::retry_now(connection, order_id).await
+        let mut tx = connection.begin().await?;
+        let found = held::retry_now(&mut tx, order_id).await?;
+        if found {
+            let subject = order_id.to_string();
+            audit::record(&mut tx, &operator, "outbox.retry", &subject, &json!({})).await?;
+        }
+        tx.commit().await?;
+        Ok(found)
     });
     if !found.await? {
         let detail = "No event of this order is held.";
@@ -98,7 +110,7 @@ async fn retry_held(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Runs one statement; a store that cannot be reached answers 503.
+/// Runs one short piece of work; a store that cannot be reached answers 503.
 async fn with_store<T>(
     pool: &PgPool,
     work: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,

@@ -36,8 +36,11 @@ pub fn finish_watched(routes: Router, pool: PgPool, watch: Watch) -> Router {
         .route("/metrics", get(metrics))
         .fallback(async || not_found())
         .method_not_allowed_fallback(async || method_not_allowed());
-    #[cfg(feature = "crash-points")]
-    let routes = routes.merge(crate::http::admin::routes());
+    layered(routes)
+}
+
+/// Adds the layers that every listener has: the limit of bodies, a response to panics, and telemetry.
+pub fn layered(routes: Router) -> Router {
     routes
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(CatchPanicLayer::custom(|_| {
@@ -101,47 +104,11 @@ fn not_found() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
 }
 
-fn method_not_allowed() -> Problem {
+/// The problem for a URL that exists with other methods.
+pub fn method_not_allowed() -> Problem {
     let detail =
         "This URL does not support the method. See the Allow header for those it supports.";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
-}
-
-#[cfg(feature = "crash-points")]
-mod admin {
-    use axum::routing::get;
-    use axum::{Json, Router};
-    use serde::Deserialize;
-
-    use crate::body::JsonBody;
-    use crate::crash;
-
-    #[derive(Deserialize)]
-    struct Arm {
-        name: String,
-        #[serde(default = "next_hit")]
-        hits: u32,
-        #[serde(default)]
-        action: crash::Action,
-    }
-
-    fn next_hit() -> u32 {
-        1
-    }
-
-    pub(super) fn routes() -> Router {
-        let list = async || Json(crash::list());
-        let arm = async |JsonBody(arm): JsonBody<Arm>| {
-            crash::arm(&arm.name, arm.hits, arm.action);
-            Json(crash::list())
-        };
-        let disarm = async || {
-            crash::disarm_all();
-            Json(crash::list())
-        };
-        let routes = get(list).post(arm).delete(disarm);
-        Router::new().route("/admin/crash-points", routes)
-    }
 }
 
 #[cfg(test)]

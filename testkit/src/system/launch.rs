@@ -11,8 +11,7 @@ use crate::postgres::{database, template};
 use crate::process::Spec;
 use crate::supervisor::Supervisor;
 use crate::{ports, readiness};
-use endpoints::Endpoints;
-use endpoints::{PerService, Service};
+use endpoints::{Endpoints, PerService, Service, operator};
 
 /// Database connections per process by default. Five services with a few replicas stay below the
 /// limit of Postgres.
@@ -34,6 +33,7 @@ pub(super) struct Replica {
     /// From 0.
     pub(super) index: usize,
     pub(super) port: u16,
+    pub(super) operator_port: u16,
 }
 
 impl Replica {
@@ -50,27 +50,28 @@ pub(super) fn process_name(service: Service, index: usize) -> String {
     }
 }
 
-/// Every process to start, in order, with its port.
+/// Every process to start, in order, with its ports.
 pub(super) fn replicas(options: &SystemOptions) -> anyhow::Result<Vec<Replica>> {
     let mut replicas = Vec::new();
     for service in Service::ALL {
         for index in 0..*options.replicas.get(service) as usize {
-            let port = match (options.ports, index) {
-                (Ports::Fixed, 0) => service.demo_port(),
-                _ => ports::free()?,
+            let (port, operator_port) = match (options.ports, index) {
+                (Ports::Fixed, 0) => (service.demo_port(), service.operator_demo_port()),
+                _ => (ports::free()?, ports::free()?),
             };
             replicas.push(Replica {
                 service,
                 index,
                 port,
+                operator_port,
             });
         }
     }
     Ok(replicas)
 }
 
-/// The base URLs of the replicas.
-pub(super) fn urls(replicas: &[Replica]) -> PerService<Vec<String>> {
+/// The base URLs of the replicas, on the port that `port` picks.
+pub(super) fn urls(replicas: &[Replica], port: fn(&Replica) -> u16) -> PerService<Vec<String>> {
     let of = |service| {
         replicas
             .iter()
@@ -78,7 +79,7 @@ pub(super) fn urls(replicas: &[Replica]) -> PerService<Vec<String>> {
     };
     PerService::from_fn(|service| {
         of(service)
-            .map(|replica| format!("http://127.0.0.1:{}", replica.port))
+            .map(|replica| format!("http://127.0.0.1:{}", port(replica)))
             .collect()
     })
 }
@@ -136,6 +137,14 @@ pub(super) fn spec(
     let mut spec = Spec::new(binaries.path(service.name())?, log).args(["serve"]);
     let mut set = |name: &str, value: String| spec.env.push((name.to_owned(), value));
     set("LISTEN", format!("127.0.0.1:{}", replica.port));
+    set(
+        "OPERATOR_LISTEN",
+        format!("127.0.0.1:{}", replica.operator_port),
+    );
+    set(
+        "OPERATOR_TOKENS",
+        endpoints.operator_token.setting(operator::DEMO_NAME),
+    );
     set("DATABASE_URL", endpoints.database_url(service).to_owned());
     set(
         "DATABASE_CONNECTIONS_MAX",

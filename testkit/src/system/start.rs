@@ -17,6 +17,7 @@ use crate::progress::Progress;
 use crate::supervisor::Supervisor;
 use crate::{ports, smtp_sink};
 use endpoints::Endpoints;
+use endpoints::operator::Token;
 use endpoints::topic::Topic;
 use endpoints::{PerService, Service};
 
@@ -122,7 +123,9 @@ fn describe(
         Ports::Free => ports::free()?,
     };
     Ok(Endpoints {
-        urls: launch::urls(replicas),
+        urls: launch::urls(replicas, |replica| replica.port),
+        operator_urls: launch::urls(replicas, |replica| replica.operator_port),
+        operator_token: Token::demo(),
         database_urls: PerService {
             order: database_url(Service::Order)?,
             payment: database_url(Service::Payment)?,

@@ -69,6 +69,7 @@ impl Harness {
         let flags = [
             ["fulfilment", "serve"],
             ["--listen", "127.0.0.1:0"],
+            ["--operator-listen", "127.0.0.1:0"],
             ["--database-url", url],
             ["--kafka-brokers", &self.topic.brokers],
             ["--kafka-topic", &self.topic.name],
@@ -79,7 +80,7 @@ impl Harness {
         let Command::Serve(config) = Program::parse_from(flags).command else {
             unreachable!("the flags say serve");
         };
-        let application = build(config).await.unwrap();
+        let application = build(*config).await.unwrap();
         let port = application.port().unwrap();
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(application.run_until(shutdown.clone()));

@@ -54,6 +54,7 @@ impl Harness {
         let arguments = [
             ["order", "serve"],
             ["--listen", "127.0.0.1:0"],
+            ["--operator-listen", "127.0.0.1:0"],
             ["--kafka-brokers", NO_BROKER],
             ["--database-url", database_url],
         ];
@@ -62,7 +63,7 @@ impl Harness {
             panic!("expected the serve command");
         };
         change(&mut config);
-        let application = build(config).await.unwrap();
+        let application = build(*config).await.unwrap();
         let port = application.port().unwrap();
         let shutdown = CancellationToken::new();
         tokio::spawn(application.run_until(shutdown.clone()));

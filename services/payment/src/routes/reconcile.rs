@@ -5,6 +5,7 @@ use anyhow::anyhow;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
+use operators::Operator;
 use serde::Deserialize;
 
 use crate::reconciler::{self, Trigger};
@@ -21,14 +22,16 @@ pub(super) struct Scope {
 
 pub(super) async fn handle(
     State(services): State<Services>,
+    operator: Operator,
     scope: Result<Query<Scope>, QueryRejection>,
 ) -> Result<Json<Report>, Error> {
     let Query(scope) = scope.map_err(|_| Error::Query("Use only the parameter all=true."))?;
-    // In a separate task: the reconciliation continues if the client disconnects.
-    let task = tokio::spawn(async move {
-        let trigger = Trigger::Operator { all: scope.all };
-        services.reconciler.reconcile(trigger).await
-    });
+    let (all, context) = (scope.all, telemetry::Context::current());
+    let trigger = Trigger::Operator { all, operator };
+    let reconcile = async move { services.reconciler.reconcile(&trigger).await };
+    // In a separate task: the reconciliation continues if the client disconnects. The task has the
+    // request's context, so that the audit row has its correlation id.
+    let task = tokio::spawn(context.scope(reconcile));
     match task.await {
         Ok(Ok(report)) => Ok(Json(report)),
         Ok(Err(reconciler::Error::Busy)) => Err(Error::Reconciling),

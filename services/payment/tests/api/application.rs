@@ -10,6 +10,7 @@ use crate::harness::Harness;
 
 pub(crate) struct Running {
     pub(crate) port: u16,
+    pub(crate) operator_port: u16,
     pub(crate) shutdown: CancellationToken,
     pub(crate) task: JoinHandle<anyhow::Result<()>>,
 }
@@ -17,8 +18,11 @@ pub(crate) struct Running {
 /// The settings of these flags, on top of the flags that every test needs.
 pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
     let psp_url = harness.psp.uri();
+    let operators = testkit::operator::setting();
     let fixed = [
         ["--listen", "127.0.0.1:0"],
+        ["--operator-listen", "127.0.0.1:0"],
+        ["--operator-tokens", &operators],
         ["--database-url", &harness.url],
         ["--kafka-brokers", "127.0.0.1:1"],
         ["--psp-url", &psp_url],
@@ -39,6 +43,7 @@ pub(crate) async fn start(harness: &Harness, flags: &[&str]) -> Running {
     let shutdown = CancellationToken::new();
     Running {
         port: application.port().unwrap(),
+        operator_port: application.operator_port().unwrap(),
         task: tokio::spawn(application.run_until(shutdown.clone())),
         shutdown,
     }

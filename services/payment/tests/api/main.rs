@@ -16,6 +16,7 @@ mod gauges;
 mod harness;
 mod limits;
 mod lookups;
+mod operating;
 mod outage;
 mod outcomes;
 mod plans;

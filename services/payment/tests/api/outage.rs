@@ -56,6 +56,7 @@ async fn outage_table_has_one_row_per_endpoint() {
         include_str!("../../src/routes.rs"),
         include_str!("../../../../shared/inbox/src/routes.rs"),
         include_str!("../../../../shared/outbox/src/routes.rs"),
+        include_str!("../../../../shared/operators/src/routes.rs"),
     ] {
         endpoints.extend(table::routes_in_source(source));
     }
@@ -82,7 +83,11 @@ async fn outage_table_holds_while_connections_are_exhausted() {
 async fn every_row_holds(outage: Outage) {
     let service = ServiceBehindProxy::start().await;
     let (harness, store, client) = (&service.harness, &service.store, &service.client);
-    let call = |row: Row| (row, Call::new(client, row.endpoint, service.targets));
+    let operators = &service.operators;
+    let call = |row: Row| {
+        let call = Call::new(client, operators, row.endpoint, service.targets);
+        (row, call)
+    };
     let calls: Vec<(Row, Call)> = rows().into_iter().map(call).collect();
     let before = service.effects().await;
     service.all_connections_serve().await;
@@ -130,12 +135,12 @@ async fn every_row_holds(outage: Outage) {
 async fn service_without_a_store_is_alive_and_not_ready() {
     let harness = Harness::create().await;
     mount_captures(&harness.psp).await;
-    let (client, _stop) = start_on(&harness, NO_DATABASE).await;
+    let (client, operators, _stop) = start_on(&harness, NO_DATABASE).await;
     let calls = rows().into_iter();
     let calls = calls.map(|row| {
         (
             row.status_without_store,
-            Call::new(&client, row.endpoint, TargetIds::none()),
+            Call::new(&client, &operators, row.endpoint, TargetIds::none()),
         )
     });
     join_all(calls.map(async |(expected, call)| expect_outage(&call.send().await, expected))).await;
@@ -160,6 +165,8 @@ struct ServiceBehindProxy {
     harness: Harness,
     store: StoreBehindProxy,
     client: ApiClient,
+    /// A client of the operators' port.
+    operators: ApiClient,
     targets: TargetIds,
     _stop: DropGuard,
 }
@@ -179,7 +186,7 @@ impl ServiceBehindProxy {
         mount_captures(&harness.psp).await;
         mount_ledger(&harness, Vec::new()).await;
         let store = StoreBehindProxy::start(harness.url.clone()).await.unwrap();
-        let (client, stop) = start_on(&harness, &store.proxy.url).await;
+        let (client, operators, stop) = start_on(&harness, &store.proxy.url).await;
         let payment = client.post("k-0", &charge()).await.expect(201).payment_id();
         let targets = TargetIds {
             payment,
@@ -190,6 +197,7 @@ impl ServiceBehindProxy {
             harness,
             store,
             client,
+            operators,
             targets,
             _stop: stop,
         }
@@ -239,16 +247,18 @@ impl ServiceBehindProxy {
     }
 }
 
-async fn start_on(harness: &Harness, database_url: &str) -> (ApiClient, DropGuard) {
+/// Returns clients of the customers' port and of the operators' port.
+async fn start_on(harness: &Harness, database_url: &str) -> (ApiClient, ApiClient, DropGuard) {
     // The reaper runs all the time, so that it also uses the store when the outage begins.
     let mut config = config(harness, &["--reaper-interval-ms", "20"]);
     config.application.database.database_url = database_url.to_owned();
     config.application.database.database_connections_max = CONNECTIONS_MAX;
     let application = build(config).await.unwrap();
     let client = ApiClient::new(application.port().unwrap());
+    let operators = ApiClient::new(application.operator_port().unwrap());
     let shutdown = CancellationToken::new();
     tokio::spawn(application.run_until(shutdown.clone()));
-    (client, shutdown.drop_guard())
+    (client, operators, shutdown.drop_guard())
 }
 
 /// Parks a message without a type, which no handler can process.

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use payment::domain::provider_key::charge_key;
-use payment::reconciler::Trigger;
 use payment::store::open_work;
 use testkit::postgres::pages::PageCount;
 use uuid::Uuid;
 
 use crate::harness::{Harness, LONG};
 use crate::provider::{mount_captures, mount_refunds};
-use crate::reconciling::{charge, mount_ledger, reconciler};
+use crate::reconciling::{by_operator, charge, mount_ledger, reconciler};
 use crate::rejections::reject;
 use crate::stepper::Stepper;
 
@@ -58,8 +57,7 @@ async fn run_all(harness: &Harness, stepper: &mut Stepper) -> i64 {
     let in_books = charge(Uuid::now_v7(), found, charge_key(found, 1));
     mount_ledger(harness, vec![in_books]).await;
     let reconciler = reconciler(harness, Duration::ZERO);
-    let recent = Trigger::Operator { all: false };
-    let report = reconciler.reconcile(recent).await.unwrap();
+    let report = reconciler.reconcile(&by_operator(false)).await.unwrap();
     assert_eq!(report.settled, 1);
 
     let order = harness.open_new().await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
+use operators::Operator;
 use payment::charger::ChargerQueues;
 use payment::psp;
 use payment::reconciler::{Error, Reconciler, Trigger};
@@ -18,7 +19,15 @@ use crate::harness::{Harness, LONG};
 use crate::provider::{mount_captures, mount_refunds, request_bodies};
 use crate::rejections::reject;
 
-pub(crate) const ALL: Trigger = Trigger::Operator { all: true };
+/// An operator's reconciliation of all charges.
+pub(crate) fn all() -> Trigger {
+    by_operator(true)
+}
+
+pub(crate) fn by_operator(all: bool) -> Trigger {
+    let operator = Operator::new("ann", "provider outage");
+    Trigger::Operator { all, operator }
+}
 
 pub(crate) fn reconciler(harness: &Harness, grace: Duration) -> Reconciler {
     Reconciler {
@@ -36,7 +45,7 @@ pub(crate) fn reconciler(harness: &Harness, grace: Duration) -> Reconciler {
 }
 
 async fn reconcile(harness: &Harness) -> Report {
-    let reconciled = reconciler(harness, Duration::ZERO).reconcile(ALL).await;
+    let reconciled = reconciler(harness, Duration::ZERO).reconcile(&all()).await;
     reconciled.unwrap()
 }
 
@@ -210,10 +219,10 @@ async fn run_stops_at_its_limit_of_refunds_and_goes_on_next_time() {
         refunds_max: 3,
         ..reconciler(&harness, Duration::ZERO)
     };
-    let first = careful.reconcile(Trigger::Schedule).await.unwrap();
+    let first = careful.reconcile(&Trigger::Schedule).await.unwrap();
     assert_eq!((first.pages, first.refunds_opened), (2, 3));
     assert_eq!(first.stopped.as_deref(), Some("refund_limit"));
-    let second = careful.reconcile(Trigger::Schedule).await.unwrap();
+    let second = careful.reconcile(&Trigger::Schedule).await.unwrap();
     assert_eq!((second.refunds_opened, second.stopped), (2, None));
 }
 
@@ -299,9 +308,9 @@ async fn scheduled_run_reads_only_what_is_new() {
     }
     mount_ledger(&harness, charges).await;
     let scheduled = reconciler(&harness, Duration::ZERO);
-    let first = scheduled.reconcile(Trigger::Schedule).await.unwrap();
+    let first = scheduled.reconcile(&Trigger::Schedule).await.unwrap();
     assert_eq!((first.pages, first.charges), (3, 5));
-    let second = scheduled.reconcile(Trigger::Schedule).await.unwrap();
+    let second = scheduled.reconcile(&Trigger::Schedule).await.unwrap();
     assert_eq!((second.pages, second.charges), (1, 0));
 
     // A full walk that is due compares the old charges again, after what is new.
@@ -309,7 +318,7 @@ async fn scheduled_run_reads_only_what_is_new() {
         walk_interval: Duration::ZERO,
         ..scheduled
     };
-    let walk = walking.reconcile(Trigger::Schedule).await.unwrap();
+    let walk = walking.reconcile(&Trigger::Schedule).await.unwrap();
     assert_eq!((walk.pages, walk.charges), (4, 5));
 }
 
@@ -370,7 +379,7 @@ async fn recent_charges_are_skipped() {
     let recent = charge(id, order, format!("pay:{order}:1"));
     mount_ledger(&harness, vec![recent, orphan]).await;
     let patient = reconciler(&harness, Duration::from_secs(60));
-    let report = patient.reconcile(ALL).await.unwrap();
+    let report = patient.reconcile(&all()).await.unwrap();
     assert_eq!((report.recent, report.settled), (2, 0));
     assert_eq!(report.differing, 0);
     assert_eq!(harness.payment(order, 1).await.status, "pending");
@@ -392,7 +401,7 @@ async fn interrupted_reconciliation_is_repeated_by_the_next() {
     first.mount(&harness.psp).await;
     let down = ledger().respond_with(ResponseTemplate::new(503));
     down.up_to_n_times(1).mount(&harness.psp).await;
-    let broken = reconciler(&harness, Duration::ZERO).reconcile(ALL).await;
+    let broken = reconciler(&harness, Duration::ZERO).reconcile(&all()).await;
     assert!(matches!(broken, Err(Error::Failed(_))), "{broken:?}");
     let captured = "select count(*) from payments where status = 'captured'";
     assert_eq!(
@@ -422,7 +431,8 @@ async fn only_one_of_two_concurrent_reconciliations_runs() {
         reconciler(&harness, Duration::ZERO),
         reconciler(&harness, Duration::ZERO),
     );
-    let (one, two) = tokio::join!(one.reconcile(ALL), two.reconcile(ALL));
+    let all = all();
+    let (one, two) = tokio::join!(one.reconcile(&all), two.reconcile(&all));
     let busy = |reconciled: &Result<_, Error>| matches!(reconciled, Err(Error::Busy));
     assert!(busy(&one) != busy(&two), "{one:?} {two:?}");
     reconcile(&harness).await;

@@ -10,6 +10,7 @@ use payment::reconciler::Trigger;
 use testkit::postgres::literals;
 
 use crate::harness::Harness;
+use crate::reconciling::by_operator;
 
 fn attempts(is_in: fn(AttemptStatus) -> bool) -> Vec<String> {
     let statuses = AttemptStatus::ALL.into_iter();
@@ -71,7 +72,7 @@ async fn schema_of_refunds_uses_the_statuses_of_refunds() {
 #[tokio::test]
 async fn schema_of_reconciliations_names_every_trigger() {
     let harness = Harness::create().await;
-    let triggers = [Trigger::Schedule, Trigger::Operator { all: false }];
+    let triggers = [Trigger::Schedule, by_operator(false)];
     let names = triggers.map(|trigger| trigger.name().to_owned());
     let expected = named(&[("reconciliations_trigger_check", names.into())]);
     let found = literals::about(&harness.pool, "reconciliations", "trigger").await;

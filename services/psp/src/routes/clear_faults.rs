@@ -4,20 +4,32 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use operators::{Operator, audit};
+use serde_json::json;
 
 use crate::Error;
 use crate::provider::Provider;
 
-pub(super) async fn all(State(provider): State<Arc<Provider>>) -> StatusCode {
+pub(super) async fn all(
+    State(provider): State<Arc<Provider>>,
+    operator: Operator,
+) -> Result<StatusCode, Error> {
+    let detail = json!({ "faults": provider.faults.all().len() });
+    audit::record_first(&provider.pool, &operator, "faults.clear", "all", &detail).await?;
     provider.faults.clear();
-    StatusCode::NO_CONTENT
+    Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn one(
     State(provider): State<Arc<Provider>>,
     Path(id): Path<String>,
+    operator: Operator,
 ) -> Result<StatusCode, Error> {
-    let id = id.parse().map_err(|_| Error::NotFound)?;
+    let id: u64 = id.parse().map_err(|_| Error::NotFound)?;
+    let armed = provider.faults.all();
+    let fault = armed.iter().find(|it| it.id == id).ok_or(Error::NotFound)?;
+    let (subject, detail) = (id.to_string(), json!(fault));
+    audit::record_first(&provider.pool, &operator, "faults.clear", &subject, &detail).await?;
     if !provider.faults.remove(id) {
         return Err(Error::NotFound);
     }

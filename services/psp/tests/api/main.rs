@@ -17,6 +17,7 @@ mod hang_ups;
 mod later_outcomes;
 mod lookup_lag;
 mod lookups;
+mod operators;
 mod refund_faults;
 mod refunds;
 mod replays;

@@ -1,12 +1,14 @@
 //! A provider on a free port with a new database, and a client for it.
 
 use clap::Parser as _;
+use endpoints::operator::OperatorClient;
 use psp::config::{Command, Migration, Program};
 use psp::startup::{Application, migrate};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgPool, PgPoolOptions};
+use testkit::operator;
 use testkit::postgres::database;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +18,8 @@ use crate::api_response::ApiResponse;
 pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) port: u16,
+    pub(crate) operator_url: String,
+    pub(crate) operator: OperatorClient,
     pub(crate) books: PgPool,
     pub(crate) http: reqwest::Client,
     database_url: String,
@@ -45,11 +49,16 @@ impl Server {
     }
 
     async fn on(database_url: String, flags: &[&str]) -> Self {
+        let operators = operator::setting();
         let fixed = [
             "psp",
             "serve",
             "--listen",
             "127.0.0.1:0",
+            "--operator-listen",
+            "127.0.0.1:0",
+            "--operator-tokens",
+            &operators,
             "--database-url",
             &database_url,
         ];
@@ -59,6 +68,7 @@ impl Server {
         };
         let application = Application::build(config).await.unwrap();
         let port = application.port();
+        let operator_port = application.operator_port().unwrap();
         let shutdown = CancellationToken::new();
         let running = tokio::spawn(application.run_until(shutdown.clone()));
         let books = PgPoolOptions::new()
@@ -69,6 +79,8 @@ impl Server {
         Self {
             url: format!("http://127.0.0.1:{port}"),
             port,
+            operator_url: format!("http://127.0.0.1:{operator_port}"),
+            operator: operator::client().unwrap(),
             books,
             http: reqwest::Client::new(),
             database_url,
@@ -128,13 +140,20 @@ impl Server {
         }
     }
 
+    /// Sends a request of a merchant, or of an operator if the path is under `/admin`.
     pub(crate) async fn call(
         &self,
         method: Method,
         path: &str,
         body: Option<Value>,
     ) -> ApiResponse {
-        let mut request = self.http.request(method, format!("{}{path}", self.url));
+        let mut request = match path.starts_with("/admin/") {
+            true => {
+                let url = format!("{}{path}", self.operator_url);
+                self.operator.request(method, &url)
+            }
+            false => self.http.request(method, format!("{}{path}", self.url)),
+        };
         if let Some(body) = body {
             request = request.json(&body);
         }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::harness::Harness;
 
 pub(crate) struct Running {
-    pub(crate) port: u16,
+    pub(crate) operator_port: u16,
     shutdown: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
 }
@@ -25,8 +25,11 @@ impl Running {
 /// the default address.
 pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
     let smtp_port = harness.smtp_port.to_string();
+    let operators = testkit::operator::setting();
     let fixed = [
         ["--listen", "127.0.0.1:0"],
+        ["--operator-listen", "127.0.0.1:0"],
+        ["--operator-tokens", &operators],
         ["--database-url", &harness.url],
         ["--kafka-brokers", "127.0.0.1:1"],
         ["--smtp-port", &smtp_port],
@@ -48,7 +51,7 @@ pub(crate) async fn start(harness: &Harness, flags: &[&str]) -> Running {
     let application = build(config(harness, flags)).await.unwrap();
     let shutdown = CancellationToken::new();
     Running {
-        port: application.port().unwrap(),
+        operator_port: application.operator_port().unwrap(),
         task: tokio::spawn(application.run_until(shutdown.clone())),
         shutdown,
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use testkit::smtp_sink::Action;
 
@@ -68,9 +68,11 @@ async fn operator_can_read_the_state_of_a_receipt() {
     harness.misbehave(Action::RejectContent(550), 1);
     let order = harness.log_new().await;
     let running = start(&harness, &[]).await;
-    let url = |id: &str| format!("http://127.0.0.1:{}/admin/receipts/{id}", running.port);
+    let base = format!("http://127.0.0.1:{}/admin/receipts", running.operator_port);
+    let client = testkit::operator::client().unwrap();
+    let read = |id: &str| client.request(Method::GET, &format!("{base}/{id}")).send();
     let get = async || -> Value {
-        let response = reqwest::get(url(&order.to_string())).await.unwrap();
+        let response = read(&order.to_string()).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         response.json().await.unwrap()
     };
@@ -86,7 +88,7 @@ async fn operator_can_read_the_state_of_a_receipt() {
     assert_eq!(entry["sent_at"], Value::Null);
     assert_eq!(entry["order_id"], order.to_string());
     for missing in ["nonsense", "00000000-0000-0000-0000-000000000000"] {
-        let response = reqwest::get(url(missing)).await.unwrap();
+        let response = read(missing).await.unwrap();
         assert_eq!(response.status(), StatusCode::NOT_FOUND);
         assert_eq!(
             response.headers()["content-type"],

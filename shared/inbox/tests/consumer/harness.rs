@@ -37,10 +37,11 @@ impl Harness {
             .connect(&url)
             .await
             .unwrap();
-        sqlx::migrate!("../../migrations/inbox")
-            .run(&pool)
-            .await
-            .unwrap();
+        let folders = vec![
+            sqlx::migrate!("../../migrations/inbox"),
+            sqlx::migrate!("../../migrations/operators"),
+        ];
+        service_kit::migration::run(&url, folders).await.unwrap();
         // No unique constraint: a message that has its effect twice must be visible.
         sqlx::raw_sql(
             "create table effects (id bigint generated always as identity primary key,
@@ -87,7 +88,7 @@ impl Harness {
     ) -> (Operator, CancellationToken, JoinHandle<anyhow::Result<()>>) {
         let shutdown = CancellationToken::new();
         let consumer = self.consumer(settings, handler);
-        let operator = Operator::of(&consumer).await;
+        let operator = Operator::of(&consumer, &self.pool).await;
         let task = tokio::spawn(consumer.run(shutdown.clone()));
         (operator, shutdown, task)
     }
@@ -120,6 +121,16 @@ impl Harness {
              from parked_messages where subject = $1 order by id",
         )
         .bind(subject)
+        .fetch_all(&self.pool)
+        .await
+        .unwrap()
+    }
+
+    /// Operator, action, subject and reason of each audit row.
+    pub(crate) async fn audit(&self) -> Vec<[String; 4]> {
+        sqlx::query_scalar(
+            "select array[operator, action, subject, reason] from audit_log order by id",
+        )
         .fetch_all(&self.pool)
         .await
         .unwrap()

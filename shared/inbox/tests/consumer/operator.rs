@@ -1,31 +1,36 @@
 //! An operator of a consumer, over HTTP as in a service.
 
+use endpoints::operator::OperatorClient;
 use inbox::Consumer;
+use operators::{TokenList, Tokens};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
+use sqlx::PgPool;
+use testkit::operator;
 use tokio::net::TcpListener;
 
 use crate::effects::Effects;
 
 pub(crate) struct Operator {
     url: String,
-    client: reqwest::Client,
+    client: OperatorClient,
 }
 
 impl Operator {
     /// Serves the consumer's routes until the test ends.
-    pub(crate) async fn of(consumer: &Consumer<Effects>) -> Self {
+    pub(crate) async fn of(consumer: &Consumer<Effects>, pool: &PgPool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let routes = consumer.routes();
+        let tokens = Tokens::parse(&TokenList::from(operator::setting())).unwrap();
+        let routes = operators::finish(consumer.routes(), tokens, pool.clone());
         tokio::spawn(async move { axum::serve(listener, routes).await });
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = operator::client().unwrap();
         Self { url, client }
     }
 
     pub(crate) async fn request(&self, method: Method, path: &str) -> (StatusCode, Value) {
         let url = format!("{}/admin/parked{path}", self.url);
-        let response = self.client.request(method, url).send().await.unwrap();
+        let response = self.client.request(method, &url).send().await.unwrap();
         (response.status(), response.json().await.unwrap())
     }
 
@@ -61,10 +66,10 @@ impl Operator {
         assert!([200, 503].contains(&status.as_u16()), "{body}");
     }
 
-    /// A redrive without a response, because the process that serves it crashes.
-    pub(crate) async fn redrive_without_response(&self, id: i64) {
-        let url = format!("{}/admin/parked/{id}/redrive", self.url);
-        self.client.post(url).send().await.unwrap_err();
+    /// A redrive that dies on its way. The server stays alive and answers 500.
+    pub(crate) async fn redrive_dying(&self, id: i64) {
+        let (status, body) = self.request(Method::POST, &format!("/{id}/redrive")).await;
+        assert_eq!(status, 500, "{body}");
     }
 
     pub(crate) async fn discard(&self, id: i64) -> (bool, [i64; 3]) {

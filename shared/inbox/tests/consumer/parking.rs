@@ -55,7 +55,12 @@ async fn message_is_parked_after_tries_max_with_its_cause() {
         assert_eq!(drain_parking(&mut consumer, 1).await, [0, 0, 1, 0]);
         // Once with its batch, then three times alone.
         assert_eq!(effects.calls(), 1 + 3);
-        let row = Operator::of(&consumer).await.list().await.pop().unwrap();
+        let row = Operator::of(&consumer, &harness.pool)
+            .await
+            .list()
+            .await
+            .pop()
+            .unwrap();
         assert_eq!((&row["tries"], &row["cause"]), (&3.into(), &cause.into()));
         assert_eq!(row["event_type"], "fulfilment.shipped");
         assert_eq!(row["order_id"], order.to_string());

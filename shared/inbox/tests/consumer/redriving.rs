@@ -1,6 +1,7 @@
 //! An operator redrives or discards parked messages.
 
 use reqwest::Method;
+use testkit::operator;
 use uuid::Uuid;
 
 use crate::effects::Effects;
@@ -16,7 +17,12 @@ async fn one_parked(harness: &Harness, effects: &Effects) -> (Uuid, Operator) {
     effects.poison(order, 2);
     let mut consumer = harness.consumer(harness.settings(), effects.clone());
     assert_eq!(drain_parking(&mut consumer, 4).await, [1, 0, 3, 0]);
-    (order, Operator::of(&consumer).await)
+    (order, Operator::of(&consumer, &harness.pool).await)
+}
+
+/// The audit row of an operator's change to a parked message.
+fn audit_row(action: &str, id: i64) -> [String; 4] {
+    [operator::NAME, action, &id.to_string(), operator::REASON].map(str::to_owned)
 }
 
 #[tokio::test]
@@ -72,6 +78,12 @@ async fn redrive_stops_at_the_first_failure() {
     effects.heal();
     assert_eq!(operator.redrive(last).await, [2, 0, 0]);
     assert_eq!(harness.effects(order).await, [1, 2, 3, 4]);
+    // Every redrive is in the audit log, also one that failed again. A repeat changes nothing.
+    assert_eq!(operator.redrive(last).await, [0, 0, 0]);
+    assert_eq!(
+        harness.audit().await,
+        vec![audit_row("parked.redrive", last); 3]
+    );
 }
 
 #[tokio::test]
@@ -93,6 +105,7 @@ async fn unreachable_database_during_redrive_changes_nothing() {
         harness.queue(order).await,
         [(2, true), (3, false), (4, false)]
     );
+    assert!(harness.audit().await.is_empty());
     assert_eq!(operator.redrive(id).await, [3, 0, 0]);
 }
 
@@ -115,8 +128,11 @@ async fn discarded_message_is_gone_and_the_rest_is_redriven() {
         (409, &"not_the_culprit".into())
     );
     assert_eq!(harness.parked_count().await, 3);
+    assert!(harness.audit().await.is_empty());
 
     assert_eq!(operator.discard(ids[0]).await, (true, [2, 0, 0]));
+    assert_eq!(operator.discard(ids[0]).await, (false, [0, 0, 0]));
+    assert_eq!(harness.audit().await, [audit_row("parked.discard", ids[0])]);
     assert_eq!(harness.effects(order).await, [1, 3, 4]);
     // A redelivered copy is skipped, although the handler would accept it now.
     effects.heal();
@@ -141,9 +157,12 @@ async fn redrive_crash_leaves_all_or_nothing() {
             _ => |point| assert_ne!(point, "redrive.committed"),
         };
         let dying = harness.consumer(settings, effects.clone());
-        let operator_of_dying = Operator::of(&dying).await;
-        operator_of_dying.redrive_without_response(id).await;
+        let operator_of_dying = Operator::of(&dying, &harness.pool).await;
+        operator_of_dying.redrive_dying(id).await;
         assert_eq!(harness.parked_count().await, left, "{point}");
+        // The audit row commits with the change or not at all.
+        let audited = i64::from(point == "redrive.committed");
+        assert_eq!(harness.audit().await.len() as i64, audited, "{point}");
         operator.redrive(id).await;
         assert_eq!(harness.effects(order).await, [1, 2, 3, 4], "{point}");
     }
@@ -157,7 +176,7 @@ async fn list_is_paged() {
     }
     let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain_parking(&mut consumer, 5).await, [0, 0, 5, 0]);
-    let operator = Operator::of(&consumer).await;
+    let operator = Operator::of(&consumer, &harness.pool).await;
     let mut seen = Vec::new();
     let mut path = "?limit=2".to_owned();
     loop {

@@ -30,7 +30,7 @@ async fn parked_alone(headers: &[(&str, &str)]) {
     assert_eq!(drain_parking(&mut consumer, 3).await, [2, 0, 1, 0]);
     assert_eq!(harness.effects(order).await, [1, 2]);
 
-    let operator = Operator::of(&consumer).await;
+    let operator = Operator::of(&consumer, &harness.pool).await;
     let id = operator.first_id().await;
     let seen = operator.inspect(id).await;
     assert_eq!(seen["payload"], "no id, no order");
@@ -70,7 +70,7 @@ async fn unreadable_message_blocks_only_its_order() {
     assert_eq!(harness.effects(order).await, [1]);
     assert_eq!(harness.effects(other).await, [1]);
 
-    let operator = Operator::of(&consumer).await;
+    let operator = Operator::of(&consumer, &harness.pool).await;
     let failed: Vec<_> = operator
         .list()
         .await
@@ -115,7 +115,7 @@ async fn corrected_message_differs_from_the_unreadable_one() {
     harness.topic.publish_to(0, &good).await;
     let mut consumer = harness.consumer(harness.settings(), Effects::default());
     assert_eq!(drain_parking(&mut consumer, 2).await, [0, 0, 2, 0]);
-    let operator = Operator::of(&consumer).await;
+    let operator = Operator::of(&consumer, &harness.pool).await;
     let unreadable = operator.first_id().await;
     assert_eq!(operator.discard(unreadable).await, (true, [1, 0, 0]));
     assert_eq!(harness.effects(order).await, [1]);

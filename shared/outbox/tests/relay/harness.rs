@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use events::{Envelope, FulfilmentShipped, Origin};
-use outbox::{Relay, Settings, Wake, enqueue};
+use operators::{TokenList, Tokens};
+use outbox::{Relay, Settings, Wake, enqueue, routes};
 use sqlx::postgres::{PgPool, PgPoolOptions};
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use testkit::TestTopic;
 use testkit::test_topic::Received;
+use testkit::{TestTopic, operator};
 
 const PARTITIONS: i32 = 3;
 
@@ -30,10 +32,11 @@ impl Harness {
             .connect(&url)
             .await
             .unwrap();
-        sqlx::migrate!("../../migrations/outbox")
-            .run(&pool)
-            .await
-            .unwrap();
+        let folders = vec![
+            sqlx::migrate!("../../migrations/outbox"),
+            sqlx::migrate!("../../migrations/operators"),
+        ];
+        service_kit::migration::run(&url, folders).await.unwrap();
         Self {
             pool,
             topic: TestTopic::create("outbox", PARTITIONS).await,
@@ -64,6 +67,17 @@ impl Harness {
         (shutdown, tokio::spawn(relay))
     }
 
+    /// Serves the outbox's operator routes until the test ends; returns their base URL.
+    pub(crate) async fn operator_url(&self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let tokens = Tokens::parse(&TokenList::from(operator::setting())).unwrap();
+        let table = routes(self.pool.clone(), self.wake.clone());
+        let table = operators::finish(table, tokens, self.pool.clone());
+        tokio::spawn(async move { axum::serve(listener, table).await });
+        url
+    }
+
     /// Writes and commits the events.
     pub(crate) async fn write(&self, events: &[Envelope]) {
         let mut tx = self.pool.begin().await.unwrap();
@@ -91,6 +105,16 @@ impl Harness {
         messages.iter().map(|got| got.id().to_owned()).collect()
     }
 
+    /// Operator, action, subject and reason of each audit row.
+    pub(crate) async fn audit(&self) -> Vec<[String; 4]> {
+        sqlx::query_scalar(
+            "select array[operator, action, subject, reason] from audit_log order by id",
+        )
+        .fetch_all(&self.pool)
+        .await
+        .unwrap()
+    }
+
     /// How many shards each relay's session holds, fewest first.
     pub(crate) async fn shares(&self) -> Vec<i64> {
         sqlx::query_scalar(
@@ -103,6 +127,11 @@ impl Harness {
         .await
         .unwrap()
     }
+}
+
+/// The audit row of a change by the demo operator.
+pub(crate) fn audit_row(action: &str, subject: &str) -> [String; 4] {
+    [operator::NAME, action, subject, operator::REASON].map(str::to_owned)
 }
 
 /// The n-th event of an order.

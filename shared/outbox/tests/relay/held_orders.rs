@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use outbox::{StepOutcome, routes};
+use outbox::StepOutcome;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
+use reqwest::Method;
 use serde_json::Value;
 use testkit::TestTopic;
-use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use crate::harness::{Harness, event, eventually, numbers, oversized};
+use crate::harness::{Harness, audit_row, event, eventually, numbers, oversized};
 
 const TOPIC: &str = "orders";
 const PARTITIONS: i32 = 3;
@@ -153,22 +153,23 @@ async fn operator_lists_and_retries_held_orders() {
         .execute(&harness.pool)
         .await
         .unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let table = routes(harness.pool.clone(), harness.wake.clone());
-    tokio::spawn(async move { axum::serve(listener, table).await });
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let listed = client.get(format!("{url}/admin/outbox/held")).send().await;
-    let listed: Value = listed.unwrap().json().await.unwrap();
+    let url = harness.operator_url().await;
+    let client = testkit::operator::client().unwrap();
+    let held_url = format!("{url}/admin/outbox/held");
+    let listed = client.call(Method::GET, &held_url, None).await.unwrap();
     assert_eq!(listed[0]["order_id"], stuck.to_string());
     assert_eq!(listed[0]["kafka_partition"], Value::Null);
     let retry = async |order: Uuid| {
         let url = format!("{url}/admin/outbox/held/{order}/retry");
-        client.post(url).send().await.unwrap().status().as_u16()
+        let retry = client.request(Method::POST, &url).send();
+        retry.await.unwrap().status().as_u16()
     };
     assert_eq!(retry(Uuid::new_v4()).await, 404);
     assert_eq!(retry(stuck).await, 204);
     harness.all_published().await;
     assert_eq!(numbers(&harness.topic.read().await, stuck), [1, 2]);
     assert_eq!(retry(stuck).await, 404);
+    // Only the retry that changed something is in the audit log.
+    let expected = [audit_row("outbox.retry", &stuck.to_string())];
+    assert_eq!(harness.audit().await, expected);
 }

@@ -4,12 +4,12 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use outbox::{StepOutcome, republish, routes};
+use outbox::{StepOutcome, republish};
+use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use crate::harness::{Harness, event, eventually, numbers};
+use crate::harness::{Harness, audit_row, event, eventually, numbers};
 
 fn long_ago() -> DateTime<Utc> {
     Utc::now() - TimeDelta::days(365)
@@ -78,14 +78,12 @@ async fn operator_republishes_over_http() {
     harness.write(&[event(Uuid::new_v4(), 1)]).await;
     let (_shutdown, _task) = harness.run(harness.settings());
     harness.all_published().await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let table = routes(harness.pool.clone(), harness.wake.clone());
-    tokio::spawn(async move { axum::serve(listener, table).await });
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = harness.operator_url().await;
+    let client = testkit::operator::client().unwrap();
     let post = async |body: Value| {
         let url = format!("{url}/admin/outbox/republish");
-        let response = client.post(url).json(&body).send().await.unwrap();
+        let request = client.request(Method::POST, &url).json(&body);
+        let response = request.send().await.unwrap();
         (
             response.status().as_u16(),
             response.json::<Value>().await.unwrap(),
@@ -101,12 +99,32 @@ async fn operator_republishes_over_http() {
     assert_eq!((status, &problem["code"]), (400, &"invalid_body".into()));
     let since = long_ago().to_rfc3339();
     let twice = format!(r#"{{"since":"{since}","since":"{since}"}}"#);
-    let request = client.post(format!("{url}/admin/outbox/republish"));
+    let path = format!("{url}/admin/outbox/republish");
+    let request = client.request(Method::POST, &path);
     let request = request.header("content-type", "application/json");
     let response = request.body(twice).send().await.unwrap();
     assert_eq!(response.status(), 400);
     let problem: Value = response.json().await.unwrap();
     assert_eq!(problem["code"], "malformed_json");
+    assert_eq!(
+        harness.audit().await,
+        [audit_row("outbox.republish", "outbox")]
+    );
+}
+
+#[tokio::test]
+async fn republication_that_does_not_begin_is_not_audited() {
+    let harness = Harness::create().await;
+    sqlx::raw_sql("alter table outbox_republication add constraint broken check (false)")
+        .execute(&harness.pool)
+        .await
+        .unwrap();
+    let url = format!("{}/admin/outbox/republish", harness.operator_url().await);
+    let request = testkit::operator::client().unwrap();
+    let request = request.request(Method::POST, &url);
+    let request = request.json(&json!({ "since": long_ago().to_rfc3339() }));
+    assert_eq!(request.send().await.unwrap().status(), 500);
+    assert!(harness.audit().await.is_empty());
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use crate::api_server::{ApiServer, WAITERS_MAX};
 use crate::application::start;
 use crate::harness::{Harness, LONG, eventually};
 use crate::provider::{call_count, calls, expected_call, mount_captures, mount_slow_captures};
-use crate::reconciling::{ALL, mount_ledger, reconciler};
+use crate::reconciling::{all, mount_ledger, reconciler};
 
 const OPEN: &str = "select count(*) from payments";
 
@@ -156,7 +156,7 @@ async fn reconciler_completes_the_key_and_wakes_the_request() {
         mount_ledger(&harness, vec![found]).await;
         let mut reconciler = reconciler(&harness, Duration::ZERO);
         reconciler.waiting = server.waiting.clone();
-        assert_eq!(reconciler.reconcile(ALL).await.unwrap().settled, 1);
+        assert_eq!(reconciler.reconcile(&all()).await.unwrap().settled, 1);
     });
     assert_eq!(
         response.expect(201).json()["charge_id"],

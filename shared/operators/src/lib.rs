@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+
+pub mod audit;
+mod authentication;
+#[cfg(feature = "crash-points")]
+mod crash_points;
+mod operator;
+mod routes;
+mod settings;
+mod tokens;
+
+pub use operator::{Operator, REASON, REASON_CHARS_MAX};
+pub use routes::finish;
+pub use settings::Settings;
+pub use tokens::{InvalidTokens, OPERATORS_MAX, TokenList, Tokens};

@@ -1,0 +1,175 @@
+//! Operators have a door of their own: no operator route is on a customers' port, and none works without
+//! a token and a reason.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use endpoints::operator::{DEMO_NAME, DEMO_TOKEN};
+use endpoints::{Service, client};
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use testkit::outages::table::routes_in_source;
+
+use crate::harness::{Harness, REASON, options};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const CONSUMERS: [Service; 4] = [
+    Service::Order,
+    Service::Payment,
+    Service::Fulfilment,
+    Service::Receipt,
+];
+const PUBLISHERS: [Service; 3] = [Service::Order, Service::Payment, Service::Fulfilment];
+
+/// Method and path of every operator route of every service. A router does not list its routes, so
+/// they are read from all source files: a new route cannot be forgotten here.
+fn operator_routes() -> anyhow::Result<BTreeMap<String, Vec<Service>>> {
+    let mut routes = BTreeMap::new();
+    for group in ["services", "shared"] {
+        for entry in std::fs::read_dir(Path::new(ROOT).join(group))? {
+            let folder = entry?;
+            let name = folder.file_name().into_string().unwrap_or_default();
+            let owners = owners(&name);
+            for path in sources(&folder.path().join("src"))? {
+                let source = std::fs::read_to_string(path)?;
+                let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+                // Conditional code comes with the feature that these services have.
+                let source = source.replace("#[cfg(feature", "#[with(feature");
+                let found = routes_in_source(&source).into_iter();
+                for route in found.filter(|it| it.contains(" /admin")) {
+                    ensure!(
+                        !owners.is_empty(),
+                        "say which services have {route} of {name}"
+                    );
+                    routes.insert(format!("{route} {name}"), owners.clone());
+                }
+            }
+        }
+    }
+    Ok(routes)
+}
+
+/// The services that have the routes of a folder in `services` or `shared`.
+fn owners(folder: &str) -> Vec<Service> {
+    match folder {
+        "inbox" => CONSUMERS.to_vec(),
+        "outbox" => PUBLISHERS.to_vec(),
+        "operators" => Service::ALL.to_vec(),
+        _ => Service::ALL
+            .into_iter()
+            .filter(|it| it.name() == folder)
+            .collect(),
+    }
+}
+
+/// The Rust files in a folder and its subfolders.
+fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        match path.is_dir() {
+            true => found.extend(sources(&path)?),
+            false if path.extension().is_some_and(|it| it == "rs") => found.push(path),
+            false => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Status and problem code of the response.
+async fn send(request: RequestBuilder) -> anyhow::Result<(u16, String)> {
+    let response = request.send().await?;
+    let status = response.status().as_u16();
+    let body: Value = serde_json::from_str(&response.text().await?).unwrap_or_default();
+    let code = body["code"].as_str().unwrap_or_default();
+    Ok((status, code.to_owned()))
+}
+
+#[tokio::test]
+async fn operator_routes_are_only_behind_their_own_door() -> anyhow::Result<()> {
+    let routes = operator_routes()?;
+    ensure!(routes.len() >= 18, "routes are missing: {routes:#?}");
+    let harness = Harness::start(options()).await?;
+    let http = client::http(std::time::Duration::from_secs(10))?;
+    for (route, services) in &routes {
+        let mut words = route.split(' ');
+        let method: Method = words.next().context("no method")?.parse()?;
+        let path = words.next().context("no path")?;
+        // Ids that do not exist, so that no request changes anything.
+        let path = path.replace("{order_id}", "019b0000-0000-7000-8000-000000000000");
+        let path = path.replace("{id}", "987654321");
+        for service in services {
+            let customers = format!("{}{path}", harness.system.url(*service));
+            let operators = format!("{}{path}", harness.system.operator_url(*service));
+            let to = |url: &str| http.request(method.clone(), url);
+            let with_token = |url: &str| to(url).bearer_auth(DEMO_TOKEN);
+            let complete = with_token(&customers).header("x-reason", REASON);
+            for request in [to(&customers), complete] {
+                let (status, _) = send(request).await?;
+                ensure!(
+                    status == 404,
+                    "{service}: {method} {path} is for customers: {status}"
+                );
+            }
+            let anonymous = send(to(&operators).header("x-reason", REASON)).await?;
+            ensure!(
+                anonymous == (401, "unknown_operator".into()),
+                "{route}: {anonymous:?}"
+            );
+            let (status, code) = send(with_token(&operators)).await?;
+            match method.is_safe() {
+                true => ensure!([200, 404].contains(&status), "{service}: {route}: {status}"),
+                false => ensure!(
+                    code == "reason_required",
+                    "{service}: {route}: {status} {code}"
+                ),
+            }
+            // No route has this method, so the status shows that the path exists.
+            let patch = http.patch(&operators).bearer_auth(DEMO_TOKEN);
+            let (status, _) = send(patch.header("x-reason", REASON)).await?;
+            ensure!(
+                status == 405,
+                "{service} has no operator route {path}: {status}"
+            );
+        }
+    }
+    for service in Service::ALL {
+        let log = harness
+            .operate(service, Method::GET, "/admin/audit", None)
+            .await?;
+        ensure!(log["data"] == json!([]), "{service}: {log}");
+    }
+    harness.stop().await
+}
+
+#[tokio::test]
+async fn crash_points_are_armed_with_an_audit_row() -> anyhow::Result<()> {
+    let harness = Harness::start(options()).await?;
+    for service in CONSUMERS {
+        harness.arm(service, "never.reached").await?;
+        let path = "/admin/crash-points";
+        harness.operate(service, Method::DELETE, path, None).await?;
+        let log = harness
+            .operate(service, Method::GET, "/admin/audit", None)
+            .await?;
+        let facts = |row: &Value| {
+            ["operator", "action", "subject", "reason"].map(|field| row[field].clone())
+        };
+        let rows: Vec<_> = log["data"]
+            .as_array()
+            .context("no rows")?
+            .iter()
+            .map(facts)
+            .collect();
+        let expected = [
+            [DEMO_NAME, "crash_points.disarm", "all", REASON],
+            [DEMO_NAME, "crash_points.arm", "never.reached", REASON],
+        ];
+        ensure!(
+            rows == expected.map(|row| row.map(Value::from)),
+            "{service}: {log:#}"
+        );
+    }
+    harness.stop().await
+}
