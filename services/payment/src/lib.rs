@@ -12,6 +12,7 @@ pub mod psp;
 pub mod queue_keeper;
 pub mod reconciler;
 pub mod recorder;
+pub mod resolution;
 pub mod responses;
 pub mod routes;
 pub mod startup;

@@ -10,6 +10,7 @@ mod list_reports;
 mod openapi;
 mod openapi_errors;
 mod reconcile;
+mod resolve;
 
 use api_keys::Authenticator;
 use axum::Router;
@@ -46,6 +47,10 @@ pub fn operator_table(services: Services) -> Router {
     Router::new()
         .route("/admin/payments", get(list_attempts::handle))
         .route("/admin/payments/{order_id}", get(get_attempts::handle))
+        .route("/admin/payments/{order_id}/attempts/{attempt}/resolution", post(resolve::attempt))
+        .route("/admin/refunds/{charge_id}/resolution", post(resolve::refund))
+        .route("/admin/unexplained-charges", get(resolve::list_charges))
+        .route("/admin/unexplained-charges/{charge_id}", post(resolve::charge))
         .route("/admin/reconciliations", get(list_reports::handle).post(reconcile::handle))
         .with_state(services)
 }

@@ -9,5 +9,6 @@ pub mod queues;
 pub mod reconciliation_progress;
 pub mod reconciliations;
 pub mod refunds;
+pub mod resolutions;
 mod status;
 pub mod unexplained;

@@ -35,6 +35,10 @@ pub enum Error {
     Reconciling,
     #[error("the reconciliation failed")]
     Reconciliation(#[source] anyhow::Error),
+    #[error("already settled as {0}")]
+    AlreadySettled(String),
+    #[error("the decision was not recorded")]
+    Resolution(#[source] anyhow::Error),
 }
 
 impl<E: Into<RequestError>> From<E> for Error {
@@ -86,9 +90,21 @@ impl From<&Error> for Problem {
                 "Another reconciliation is running. Read its report, or retry later.",
             )
             .retry_after(RETRY_AFTER),
-            Error::Reconciliation(error) if database::is_transient_chain(error) => {
+            Error::Reconciliation(error) | Error::Resolution(error)
+                if database::is_transient_chain(error) =>
+            {
                 Self::unavailable(RETRY_AFTER)
             }
+            Error::Resolution(_) => Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal_error",
+                "The decision was not recorded; the log has the cause. It is safe to repeat it.",
+            ),
+            Error::AlreadySettled(status) => Self::new(
+                StatusCode::CONFLICT,
+                "already_settled",
+                format!("It is already settled as {status}. Nothing was changed."),
+            ),
             Error::Reconciliation(_) => Self::new(
                 StatusCode::BAD_GATEWAY,
                 "reconciliation_failed",
