@@ -80,7 +80,10 @@ pub async fn resolve_attempt(
     let (answer, status) = match outcome {
         AttemptOutcome::Captured { charge_id } => {
             let charge_id = charge_id.clone();
-            (ProviderAnswer::Captured { charge_id }, AttemptStatus::Captured)
+            (
+                ProviderAnswer::Captured { charge_id },
+                AttemptStatus::Captured,
+            )
         }
         AttemptOutcome::NotCharged => {
             let code = BY_OPERATOR.to_owned();
@@ -101,9 +104,15 @@ pub async fn resolve_attempt(
     follow_ups.add_settled(&settled, &answer, None)?;
     follow_ups.write(&mut tx).await?;
     let subject = format!("{order_id}/{attempt}");
-    audit::record(&mut tx, operator, "attempts.resolve", &subject, &json!(outcome))
-        .await
-        .context("recording the change")?;
+    audit::record(
+        &mut tx,
+        operator,
+        "attempts.resolve",
+        &subject,
+        &json!(outcome),
+    )
+    .await
+    .context("recording the change")?;
     tx.commit().await.context("committing")?;
     Ok(changed(status.as_str()))
 }
@@ -135,9 +144,15 @@ pub async fn resolve_refund(
     let mut follow_ups = FollowUps::default();
     follow_ups.add_refunded(settled, None)?;
     follow_ups.write(&mut tx).await?;
-    audit::record(&mut tx, operator, "refunds.resolve", charge_id, &json!(outcome))
-        .await
-        .context("recording the change")?;
+    audit::record(
+        &mut tx,
+        operator,
+        "refunds.resolve",
+        charge_id,
+        &json!(outcome),
+    )
+    .await
+    .context("recording the change")?;
     tx.commit().await.context("committing")?;
     Ok(changed(status.as_str()))
 }
@@ -189,9 +204,15 @@ pub async fn decide_charge(
             .context("opening the refund")?;
     }
     let detail = json!({ "decision": decision });
-    audit::record(&mut tx, operator, "unexplained_charges.decide", charge_id, &detail)
-        .await
-        .context("recording the change")?;
+    audit::record(
+        &mut tx,
+        operator,
+        "unexplained_charges.decide",
+        charge_id,
+        &detail,
+    )
+    .await
+    .context("recording the change")?;
     tx.commit().await.context("committing")?;
     Ok(changed(status.as_str()))
 }

@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use crate::charger::Queue;
 use crate::resolution::{
-    self, AttemptOutcome, ChargeDecision, RefundOutcome, Resolved, decide_charge,
-    resolve_attempt, resolve_refund,
+    self, AttemptOutcome, ChargeDecision, RefundOutcome, Resolved, decide_charge, resolve_attempt,
+    resolve_refund,
 };
 use crate::routes::{Error, Services};
 use crate::store::unexplained::{self, UnexplainedCharge};
@@ -32,7 +32,7 @@ pub(super) async fn attempt(
     let resolve = async {
         let mut connection = database::acquire(&services.pool).await?;
         let resolved = resolve_attempt(&mut connection, &operator, attempt, &outcome).await;
-        Ok(resolved?)
+        Ok::<_, Error>(resolved?)
     };
     let resolved = database::with_timeout(STORE_TIMEOUT, resolve).await?;
     services.reconciler.wake.wake();
@@ -49,7 +49,7 @@ pub(super) async fn refund(
     let resolve = async {
         let mut connection = database::acquire(&services.pool).await?;
         let resolved = resolve_refund(&mut connection, &operator, &charge_id, &outcome).await;
-        Ok(resolved?)
+        Ok::<_, Error>(resolved?)
     };
     let resolved = database::with_timeout(STORE_TIMEOUT, resolve).await?;
     services.reconciler.wake.wake();
@@ -75,7 +75,7 @@ pub(super) async fn charge(
         let mut connection = database::acquire(&services.pool).await?;
         let decided =
             decide_charge(&mut connection, &operator, &charge_id, decision, dry_run).await;
-        Ok(decided?)
+        Ok::<_, Error>(decided?)
     };
     let resolved = database::with_timeout(STORE_TIMEOUT, decide).await?;
     services.reconciler.queues.of(Queue::Refunds).wake("");

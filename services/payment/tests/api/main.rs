@@ -27,6 +27,7 @@ mod recording;
 mod refunds;
 mod rejections;
 mod report_retention;
+mod resolving;
 mod response;
 mod settling;
 mod shutdown;

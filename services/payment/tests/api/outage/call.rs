@@ -58,6 +58,9 @@ impl Call {
             false => targets.payment.to_string(),
         };
         let path = path.replace("{id}", &id).replace("{order_id}", &id);
+        let path = path
+            .replace("{attempt}", "9")
+            .replace("{charge_id}", "ch_none");
         let request = match path.starts_with("/admin/") {
             true => {
                 let request = operators.request(method, &path).bearer_auth(DEMO_TOKEN);
@@ -74,6 +77,19 @@ impl Call {
             "POST /admin/outbox/republish" => {
                 let request = request.json(&json!({"since": Utc::now()}));
                 (request, 200, &[503])
+            }
+            // There is no such attempt, refund or charge.
+            "POST /admin/payments/{order_id}/attempts/{attempt}/resolution" => {
+                let request = request.json(&json!({"outcome": "not_charged"}));
+                (request, 404, &[503])
+            }
+            "POST /admin/refunds/{charge_id}/resolution" => {
+                let request = request.json(&json!({"outcome": "not_refunded"}));
+                (request, 404, &[503])
+            }
+            "POST /admin/unexplained-charges/{charge_id}" => {
+                let request = request.json(&json!({"decision": "accept"}));
+                (request, 404, &[503])
             }
             // No event of that order is held.
             "POST /admin/outbox/held/{order_id}/retry" => (request, 404, &[503]),
