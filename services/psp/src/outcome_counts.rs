@@ -1,6 +1,6 @@
 //! Counts charges and refunds by outcome. A pending one is counted as `pending` when it is accepted,
 //! and again by its final status when it is settled. So `captured` counts physical charges, and
-//! `refunded` physical refunds.
+//! `refunded` physical refunds. A stored 5xx that moved no money counts as `error`.
 
 use crate::domain::operation::Operation;
 use crate::domain::{charge, refund};

@@ -83,7 +83,7 @@ impl Provider {
         };
         let response = ApiResponse::failed(&failure);
         let new = new_request(request, response, Effect::Nothing, clock::now());
-        self.record(request, new, "failed").await
+        self.record(request, new, "error").await
     }
 
     async fn record(

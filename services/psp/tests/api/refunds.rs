@@ -110,6 +110,39 @@ async fn part_of_a_charge_can_be_refunded() {
 }
 
 #[tokio::test]
+async fn refunds_by_hand_take_any_key_and_any_part() {
+    let server = Server::start().await;
+    let charge = charged(&server).await;
+    let keys = ["by-hand", "ticket:4711/1", "refund:o-1:1"];
+    for (key, amount) in keys.into_iter().zip([1, 1999, 3000]) {
+        let mut body = refund_of(&charge);
+        body["amount"] = amount.into();
+        let refund = server.refund(key, &body).await;
+        assert_eq!(refund.status, 201, "{key}");
+        assert_eq!(refund.json()["status"], "refunded", "{key}");
+        // A part is a refund of its own: repeated, it is not made again.
+        assert!(server.refund(key, &body).await.replayed, "{key}");
+    }
+    let found = server.get("/v1/charges?reference=o-1").await;
+    let found = &found["data"][0];
+    assert_eq!(
+        (&found["amount"], &found["status"]),
+        (&json!(5000), &json!("captured"))
+    );
+    let shown = found["refunds"].as_array().unwrap().iter();
+    let shown: Vec<_> = shown
+        .map(|refund| (refund["idempotency_key"].clone(), refund["amount"].clone()))
+        .collect();
+    let expected = [1, 1999, 3000].map(|amount| json!(amount));
+    let expected: Vec<_> = keys
+        .map(|key| json!(key))
+        .into_iter()
+        .zip(expected)
+        .collect();
+    assert_eq!(shown, expected);
+}
+
+#[tokio::test]
 async fn failed_checks_against_the_charge_leave_the_key_free() {
     let server = Server::start().await;
     let body = refund_of(&charged(&server).await);
