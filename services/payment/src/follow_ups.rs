@@ -6,7 +6,7 @@ use events::{
     Envelope, Event, Line, Origin, PaymentCaptured, PaymentDeclined, PaymentRefunded, PaymentVoided,
 };
 use idempotency::{Key, Scope, StoredResponse, store as keys};
-use money::Currency;
+use money::{Currency, Money};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -20,8 +20,7 @@ use crate::store::refunds::{self, NewRefund, SettledRefund};
 /// The source of the events of this service.
 const SOURCE: &str = "payment";
 /// The versions of the payloads.
-const CAPTURED_VERSION: u16 = 2;
-const PAYLOAD_VERSION: u16 = 1;
+const PAYLOAD_VERSION: u16 = 2;
 
 /// Collects the rows that a transaction writes in addition to the outcomes.
 #[derive(Default)]
@@ -85,14 +84,16 @@ impl FollowUps {
                     order_id,
                     attempt,
                     decline_code: code.clone(),
+                    customer_id: settled.customer_id.clone(),
+                    due: Some(Money::new(settled.amount, settled.currency.parse()?)?),
                 };
                 self.announce(correlation_id, traceparent.clone(), &event)?;
                 if settled.rejection_reason.is_some() {
-                    self.add_voided((order_id, attempt), correlation_id, traceparent)?;
+                    self.announce(correlation_id, traceparent, &voided(settled))?;
                 }
             }
             ProviderAnswer::Cancelled => {
-                self.add_voided((order_id, attempt), correlation_id, traceparent)?;
+                self.announce(correlation_id, traceparent, &voided(settled))?;
             }
             ProviderAnswer::Absent
             | ProviderAnswer::Refunded { .. }
@@ -105,6 +106,8 @@ impl FollowUps {
     pub fn add_voided(
         &mut self,
         (order_id, attempt): (Uuid, i32),
+        customer_id: String,
+        reason: String,
         correlation_id: &str,
         traceparent: Option<String>,
     ) -> anyhow::Result<()> {
@@ -112,6 +115,8 @@ impl FollowUps {
             v: PAYLOAD_VERSION,
             order_id,
             attempt,
+            customer_id,
+            reason,
         };
         self.announce(correlation_id, traceparent, &event)
     }
@@ -135,6 +140,7 @@ impl FollowUps {
             amount: settled.amount,
             currency: settled.currency.parse()?,
             reason: settled.reason,
+            customer_id: settled.customer_id,
         };
         self.announce(&settled.correlation_id, traceparent, &event)
     }
@@ -193,10 +199,20 @@ impl FollowUps {
     }
 }
 
+fn voided(settled: &SettledAttempt) -> PaymentVoided {
+    PaymentVoided {
+        v: PAYLOAD_VERSION,
+        order_id: settled.order_id,
+        attempt: settled.attempt,
+        customer_id: settled.customer_id.clone(),
+        reason: settled.rejection_reason.clone().unwrap_or_default(),
+    }
+}
+
 fn captured(settled: &SettledAttempt, charge_id: &str) -> anyhow::Result<PaymentCaptured> {
     let lines: Vec<Line> = serde_json::from_value(settled.lines.clone())?;
     Ok(PaymentCaptured {
-        v: CAPTURED_VERSION,
+        v: PAYLOAD_VERSION,
         order_id: settled.order_id,
         attempt: settled.attempt,
         charge_id: charge_id.to_owned(),
