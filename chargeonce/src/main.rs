@@ -7,6 +7,7 @@ mod admin;
 mod check;
 mod create_topic;
 mod held;
+mod mails;
 mod reconcile;
 mod redrive;
 mod republish;
@@ -45,6 +46,7 @@ enum Command {
     Reconcile(reconcile::Args),
     Redrive(redrive::Args),
     Held(held::Args),
+    Mails(mails::Args),
     Republish(republish::Args),
     CreateTopic(create_topic::Args),
 }
@@ -68,6 +70,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Reconcile(args) => return reconcile::run(args).await,
         Command::Redrive(args) => redrive::run(args).await?,
         Command::Held(args) => held::run(args).await?,
+        Command::Mails(args) => mails::run(args).await?,
         Command::Republish(args) => republish::run(args).await?,
         Command::CreateTopic(args) => create_topic::run(args).await?,
     }

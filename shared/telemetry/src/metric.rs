@@ -59,7 +59,11 @@ pub const PAYMENTS_OPEN: &str = "payments_open";
 pub const PAYMENTS_OLDEST_SECONDS: &str = "payments_oldest_open_seconds";
 /// Refunds without a final outcome.
 pub const REFUNDS_OPEN: &str = "refunds_open";
-/// Tries to send a receipt, by outcome.
+/// Mails that wait for an operator, by status: held, failed or unknown.
+pub const MAILS_FOR_OPERATOR: &str = "mails_for_operator";
+/// Events about which no mail was sent, because neither they nor an earlier mail name the customer.
+pub const MAILS_WITHOUT_CUSTOMER: &str = "mails_without_customer_total";
+/// Tries to send a mail, by outcome.
 pub const RECEIPT_TRIES: &str = "receipt_tries_total";
 /// Time to send one mail to the SMTP server.
 pub const SMTP_DURATION_SECONDS: &str = "smtp_dialogue_duration_seconds";
