@@ -7,11 +7,13 @@ mod audit;
 mod check;
 mod create_topic;
 mod held;
+mod mails;
 mod operator;
 mod operator_token;
 mod reconcile;
 mod redrive;
 mod republish;
+mod resolve;
 mod system;
 mod verify;
 
@@ -50,7 +52,9 @@ enum Command {
     Reconcile(reconcile::Args),
     Redrive(redrive::Args),
     Held(held::Args),
+    Mails(mails::Args),
     Republish(republish::Args),
+    Resolve(resolve::Args),
     Audit(audit::Args),
     OperatorToken(operator_token::Args),
     CreateTopic(create_topic::Args),
@@ -75,7 +79,9 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Reconcile(args) => return reconcile::run(args).await,
         Command::Redrive(args) => redrive::run(args).await?,
         Command::Held(args) => held::run(args).await?,
+        Command::Mails(args) => mails::run(args).await?,
         Command::Republish(args) => republish::run(args).await?,
+        Command::Resolve(args) => resolve::run(args).await?,
         Command::Audit(args) => audit::run(args).await?,
         Command::OperatorToken(args) => operator_token::run(&args),
         Command::CreateTopic(args) => create_topic::run(args).await?,

@@ -19,7 +19,8 @@ const FLAGGED: u8 = 2;
 ///
 /// The payment service does this on a schedule. Run it by hand after an outage of the provider, or
 /// when the outcome of a charge is unknown. It settles unknown outcomes, and opens a refund for each
-/// orphan charge: a charge under our key that no attempt explains. It only flags other differences.
+/// orphan charge: a charge that contradicts an attempt we know. It only flags other differences, such as
+/// a charge that no attempt explains: `chargeonce resolve` settles those.
 ///
 /// Exits with 0 if nothing is left to do, with 1 if it failed, and with 2 if a difference
 /// was flagged for an operator.
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     /// Base URL of the payment service's operator listener.
     #[arg(long)]
     url: Option<String>,
-    /// Compare the whole ledger instead of the last days (RECONCILE_LOOKBACK_SECONDS).
+    /// Compare the whole ledger instead of what is new.
     #[arg(long)]
     all: bool,
     /// Print the latest reports instead of making a new one.

@@ -106,17 +106,18 @@ pub async fn settled(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     found.add_all("I4 only legal transitions", illegal);
     let unfinished = orders::unfinished(&databases.order).await?;
     found.add_all("L1 every order is terminal", unfinished);
-    let receipts = receipts::differences(&databases.payment, &databases.receipt).await?;
-    found.add_all("E1 one receipt per captured order", receipts);
+    let mails =
+        receipts::differences(&databases.order, &databases.payment, &databases.receipt).await?;
+    found.add_all("E1 one mail per outcome", mails);
     check_totals(databases, &mut found).await?;
-    // Open work is counted last. A receipt that is written while the checks run is then reported as
+    // Open work is counted last. A mail that is written while the checks run is then reported as
     // missing above, or as open here. If open work were counted first, both checks could miss it, and
     // the system would look settled before the mail is sent.
     check_open_work(databases, &mut found).await?;
     Ok(found.0)
 }
 
-/// L2: no outbox row, attempt, refund or receipt is open.
+/// L2: no outbox row, attempt, refund or mail is open.
 async fn check_open_work(databases: &Databases, found: &mut Violations) -> anyhow::Result<()> {
     for (name, pool) in [
         ("order", &databases.order),
@@ -139,11 +140,7 @@ async fn check_open_work(databases: &Databases, found: &mut Violations) -> anyho
             &databases.payment,
             payments::OPEN_REFUNDS,
         ),
-        (
-            "L2 no receipt pending",
-            &databases.receipt,
-            receipts::PENDING,
-        ),
+        ("L2 no mail pending", &databases.receipt, receipts::PENDING),
     ] {
         let open = query::count(pool, query).await?;
         if open > 0 {

@@ -1,4 +1,4 @@
-//! Compares the receipt service's log with the captured payments.
+//! Compares the receipt service's log of mails with the orders and payments.
 
 use std::collections::BTreeMap;
 
@@ -6,41 +6,162 @@ use sqlx::PgPool;
 
 use crate::query::per_order;
 
-/// Receipts that are not sent yet.
+/// Mails that are not sent yet.
 pub(crate) const PENDING: &str = "select count(*) from receipts where status = 'pending'";
 
-/// Direct charges are not announced on the topic, so they have no receipt.
-const CAPTURED: &str = "select order_id::text, count(*) from payments
+/// What requires the mails of one type. Direct charges are not announced on the topic, so they have no
+/// mail.
+struct Expected {
+    mail_type: &'static str,
+    /// The outcomes per order that require a mail.
+    required: &'static str,
+    /// The outcomes per order that allow one: also those whose customer payment does not know.
+    allowed: &'static str,
+}
+
+const RECEIPTS: &str = "select order_id::text, count(*) from payments
      where charge_id is not null and principal_id is null group by 1";
+const DECLINES: &str = "select order_id::text, count(*) from payments
+     where status = 'declined' and principal_id is null group by 1";
+const NAMED_DECLINES: &str = "select order_id::text, count(*) from payments
+     where status = 'declined' and principal_id is null and customer_id <> '' group by 1";
+/// A declined attempt is closed by a rejection too.
+const CANCELLATIONS: &str = "select order_id::text, count(*) from payments
+     where (status = 'voided' or status = 'declined' and rejected_at is not null)
+       and principal_id is null group by 1";
+const NAMED_CANCELLATIONS: &str = "select order_id::text, count(*) from payments
+     where (status = 'voided' or status = 'declined' and rejected_at is not null)
+       and principal_id is null and customer_id <> '' group by 1";
+/// The refund of an orphan charge changes no order, and is not announced.
+const REFUNDS: &str = "select order_id::text, count(*) from refunds
+     where status = 'refunded' and key = format('refund:%s:%s', order_id, attempt) group by 1";
 
-const LOGGED: &str = "select order_id::text, count(*) from receipts group by 1";
+const EXPECTED: [Expected; 4] = [
+    Expected {
+        mail_type: "receipt",
+        required: RECEIPTS,
+        allowed: RECEIPTS,
+    },
+    Expected {
+        mail_type: "decline",
+        required: NAMED_DECLINES,
+        allowed: DECLINES,
+    },
+    Expected {
+        mail_type: "cancellation",
+        required: NAMED_CANCELLATIONS,
+        allowed: CANCELLATIONS,
+    },
+    // The receipt of the charge names the recipient, whatever payment knows.
+    Expected {
+        mail_type: "refund",
+        required: REFUNDS,
+        allowed: REFUNDS,
+    },
+];
 
-/// Orders that do not have exactly one receipt for each capture.
-pub(crate) async fn differences(payment: &PgPool, receipt: &PgPool) -> anyhow::Result<Vec<String>> {
-    let captured = per_order(payment, CAPTURED).await?;
+/// Of these, the order service cancels by itself those that have no voided attempt.
+const CANCELLED_ORDERS: &str = "select id::text, 1::bigint from orders where status = 'cancelled'";
+
+const LOGGED: &str = "select order_id::text || ' ' || mail_type, count(*) from receipts group by 1";
+
+/// Orders that do not have exactly the mails that their outcomes require.
+pub(crate) async fn differences(
+    order: &PgPool,
+    payment: &PgPool,
+    receipt: &PgPool,
+) -> anyhow::Result<Vec<String>> {
+    let cancelled = per_order(order, CANCELLED_ORDERS).await?;
+    let mut outcomes = Vec::new();
+    for expected in &EXPECTED {
+        let mut required = per_order(payment, expected.required).await?;
+        let mut allowed = per_order(payment, expected.allowed).await?;
+        if expected.allowed == CANCELLATIONS {
+            for order in cancelled.keys().filter(|it| !allowed.contains_key(*it)) {
+                required.insert(order.clone(), 1);
+            }
+            for order in cancelled.keys() {
+                allowed.entry(order.clone()).or_insert(1);
+            }
+        }
+        outcomes.push((expected.mail_type, required, allowed));
+    }
     let logged = per_order(receipt, LOGGED).await?;
-    let mut orders: Vec<&String> = captured.keys().chain(logged.keys()).collect();
+    let mut differences = Vec::new();
+    for (mail_type, required, allowed) in outcomes {
+        let suffix = format!(" {mail_type}");
+        let logged: BTreeMap<String, i64> = logged
+            .iter()
+            .filter_map(|(key, count)| Some((key.strip_suffix(&suffix)?.to_owned(), *count)))
+            .collect();
+        differences.extend(compare(mail_type, &required, &allowed, &logged));
+    }
+    Ok(differences)
+}
+
+fn compare(
+    mail_type: &str,
+    required: &BTreeMap<String, i64>,
+    allowed: &BTreeMap<String, i64>,
+    logged: &BTreeMap<String, i64>,
+) -> Vec<String> {
+    let mut orders: Vec<&String> = allowed.keys().chain(logged.keys()).collect();
     orders.sort_unstable();
     orders.dedup();
     let count = |of: &BTreeMap<String, i64>, order| of.get(order).copied().unwrap_or_default();
     let differences = orders.into_iter().filter_map(|order| {
-        let (captured, logged) = (count(&captured, order), count(&logged, order));
-        let differ = captured != logged || logged > 1;
-        differ.then(|| format!("{order}: captured {captured} times, {logged} receipts"))
+        let range = count(required, order)..=count(allowed, order);
+        let logged = count(logged, order);
+        let differ = !range.contains(&logged);
+        let (least, most) = (range.start(), range.end());
+        differ
+            .then(|| format!("{order}: {logged} mails of type {mail_type}, not {least} to {most}"))
     });
-    Ok(differences.collect())
+    differences.collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use payment::domain::{AttemptStatus, RefundStatus};
+    use receipt::domain::MailType;
     use receipt::domain::status::Status;
 
     use super::*;
     use crate::status_literals::assert_known;
 
     #[test]
-    fn status_literals_exist_in_the_receipt_service() {
+    fn status_literals_exist_in_the_services() {
         assert_known(PENDING, &[Status::Pending.as_str()]);
+        let attempts = AttemptStatus::ALL.map(AttemptStatus::as_str);
+        for query in [DECLINES, CANCELLATIONS] {
+            assert_known(query, &attempts);
+        }
+        let orders = order::domain::Status::ALL.map(order::domain::Status::as_str);
+        assert_known(CANCELLED_ORDERS, &orders);
+        let refunded = RefundStatus::Refunded.as_str();
+        assert!(REFUNDS.contains(&format!("status = '{refunded}'")));
+    }
+
+    #[test]
+    fn every_mail_type_is_compared() {
+        let compared = EXPECTED.map(|expected| expected.mail_type);
+        assert_eq!(compared, MailType::ALL.map(MailType::as_str));
+    }
+
+    #[test]
+    fn missing_and_surplus_mails_are_differences() {
+        let of = |pairs: &[(&str, i64)]| -> BTreeMap<String, i64> {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(order, count)| ((*order).to_owned(), *count))
+                .collect()
+        };
+        let required = of(&[("right", 2), ("missing", 1), ("twice", 1)]);
+        let allowed = of(&[("right", 2), ("missing", 1), ("twice", 1), ("unnamed", 1)]);
+        let logged = of(&[("right", 2), ("twice", 2), ("stray", 1)]);
+        let found = compare("decline", &required, &allowed, &logged);
+        let orders: Vec<&str> = found.iter().filter_map(|it| it.split(':').next()).collect();
+        assert_eq!(orders, ["missing", "stray", "twice"]);
     }
 
     #[test]

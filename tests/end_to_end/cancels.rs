@@ -48,7 +48,7 @@ async fn uncharged_order_is_cancelled_without_a_charge() -> anyhow::Result<()> {
 }
 
 /// Waits until fulfilment has decided.
-async fn wait_for_decision(harness: &Harness, order: Uuid) -> anyhow::Result<()> {
+pub(crate) async fn wait_for_decision(harness: &Harness, order: Uuid) -> anyhow::Result<()> {
     let decided = async || -> anyhow::Result<bool> {
         let query = "select exists (select from shipments where order_id = $1)";
         let row = sqlx::query_scalar(query).bind(order);

@@ -239,6 +239,23 @@ impl Harness {
         Ok(())
     }
 
+    /// Checks that an order has exactly these mails: each subject contains one of the texts.
+    pub(crate) fn expect_subjects(&self, order: Uuid, expected: &[&str]) -> anyhow::Result<()> {
+        let order = order.to_string();
+        let mails = smtp_sink::mails(&self.system.endpoints().mails_dir)?;
+        let subjects: Vec<&str> = mails
+            .iter()
+            .filter(|mail| mail.text.contains(&order))
+            .filter_map(|mail| mail.header("subject"))
+            .collect();
+        let has = |text: &&str| subjects.iter().filter(|it| it.contains(*text)).count() == 1;
+        ensure!(
+            subjects.len() == expected.len() && expected.iter().all(has),
+            "{order} has {subjects:?}, not {expected:?}"
+        );
+        Ok(())
+    }
+
     /// Waits until these orders have shipped and everything is settled, then checks every invariant
     /// and that each order has one charge.
     pub(crate) async fn expect_shipped_once(&self, orders: &[Uuid]) -> anyhow::Result<()> {

@@ -20,6 +20,7 @@ mod harness;
 mod kills;
 #[cfg(feature = "long")]
 mod long_broker_pauses;
+mod mails;
 mod operators;
 mod outcomes;
 mod parking;

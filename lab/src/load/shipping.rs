@@ -34,8 +34,8 @@ pub(super) struct Reached {
 /// The ids of the given orders that have reached the point, and when. The times are when the
 /// transactions began, so they are a few milliseconds too early.
 const SHIPPED: &str = "select id, updated_at from orders where id = any($1) and status = $2";
-const RECEIPT_SENT: &str =
-    "select order_id, sent_at from receipts where order_id = any($1) and status = $2";
+const RECEIPT_SENT: &str = "select order_id, sent_at from receipts
+     where order_id = any($1) and status = $2 and mail_type = 'receipt'";
 
 #[derive(Debug, Default, Clone, Serialize)]
 /// How many charges the accepted orders have in the provider's books.

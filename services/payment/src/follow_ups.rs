@@ -7,7 +7,7 @@ use events::{
     PaymentRefunded, PaymentVoided,
 };
 use idempotency::{Key, Scope, StoredResponse, store as keys};
-use money::Currency;
+use money::{Currency, Money};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -22,8 +22,7 @@ use crate::store::refunds::{self, NewRefund, SettledRefund};
 /// The source of the events of this service.
 const SOURCE: &str = "payment";
 /// The versions of the payloads.
-const CAPTURED_VERSION: u16 = 2;
-const PAYLOAD_VERSION: u16 = 1;
+const PAYLOAD_VERSION: u16 = 2;
 /// The reason of a refund that an operator made at the provider before the charge was recorded here.
 const BY_HAND: &str = "refunded_by_hand";
 
@@ -93,6 +92,8 @@ impl FollowUps {
                     order_id,
                     attempt,
                     decline_code: code.clone(),
+                    customer_id: settled.customer_id.clone(),
+                    due: Some(Money::new(settled.amount, settled.currency.parse()?)?),
                 };
                 self.announce(correlation_id, traceparent.clone(), &event)?;
                 self.add_void_if_rejected(settled, traceparent)?;
@@ -105,12 +106,13 @@ impl FollowUps {
                     failure_code: code.clone(),
                     // Nothing is wrong with the payment: only this key cannot be used any more.
                     retry: code == PROVIDER_ERROR,
+                    customer_id: settled.customer_id.clone(),
                 };
                 self.announce(correlation_id, traceparent.clone(), &event)?;
                 self.add_void_if_rejected(settled, traceparent)?;
             }
             ProviderAnswer::Cancelled => {
-                self.add_voided((order_id, attempt), correlation_id, traceparent)?;
+                self.announce(correlation_id, traceparent, &voided(settled))?;
             }
             ProviderAnswer::Refunded { .. }
             | ProviderAnswer::Absent
@@ -141,6 +143,7 @@ impl FollowUps {
             amount: settled.amount,
             currency: settled.currency.parse()?,
             reason: reason.to_owned(),
+            customer_id: settled.customer_id.clone(),
         };
         self.announce(&settled.correlation_id, traceparent.clone(), &event)?;
         self.refunds.push(NewRefund {
@@ -156,17 +159,18 @@ impl FollowUps {
         settled: &SettledAttempt,
         traceparent: Option<String>,
     ) -> anyhow::Result<()> {
-        if settled.rejection_reason.is_none() {
-            return Ok(());
+        match settled.rejection_reason {
+            Some(_) => self.announce(&settled.correlation_id, traceparent, &voided(settled)),
+            None => Ok(()),
         }
-        let attempt = (settled.order_id, settled.attempt);
-        self.add_voided(attempt, &settled.correlation_id, traceparent)
     }
 
     /// Adds the event of an attempt that took no money and never will.
     pub fn add_voided(
         &mut self,
         (order_id, attempt): (Uuid, i32),
+        customer_id: String,
+        reason: String,
         correlation_id: &str,
         traceparent: Option<String>,
     ) -> anyhow::Result<()> {
@@ -174,6 +178,8 @@ impl FollowUps {
             v: PAYLOAD_VERSION,
             order_id,
             attempt,
+            customer_id,
+            reason,
         };
         self.announce(correlation_id, traceparent, &event)
     }
@@ -198,6 +204,7 @@ impl FollowUps {
             amount: settled.amount,
             currency: settled.currency.parse()?,
             reason: settled.reason,
+            customer_id: settled.customer_id,
         };
         self.announce(&settled.correlation_id, traceparent, &event)
     }
@@ -279,10 +286,20 @@ fn refund_of(
     }
 }
 
+fn voided(settled: &SettledAttempt) -> PaymentVoided {
+    PaymentVoided {
+        v: PAYLOAD_VERSION,
+        order_id: settled.order_id,
+        attempt: settled.attempt,
+        customer_id: settled.customer_id.clone(),
+        reason: settled.rejection_reason.clone().unwrap_or_default(),
+    }
+}
+
 fn captured(settled: &SettledAttempt, charge_id: &str) -> anyhow::Result<PaymentCaptured> {
     let lines: Vec<Line> = serde_json::from_value(settled.lines.clone())?;
     Ok(PaymentCaptured {
-        v: CAPTURED_VERSION,
+        v: PAYLOAD_VERSION,
         order_id: settled.order_id,
         attempt: settled.attempt,
         charge_id: charge_id.to_owned(),

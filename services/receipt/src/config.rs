@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lettre::message::Mailbox;
 
-use crate::domain::Recipients;
+use crate::domain::{AgeLimit, Recipients};
 
-/// The receipt service of ChargeOnce: sends one e-mail receipt for each captured payment.
+/// The receipt service of ChargeOnce: sends one e-mail for each outcome of an order.
 #[derive(Debug, Parser)]
 pub struct Program {
     #[command(flatten)]
@@ -19,7 +19,7 @@ pub struct Program {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Consume events and send receipts until SIGTERM.
+    /// Consume events and send mails until SIGTERM.
     Serve(Box<Config>),
     /// Create or update the tables, then exit.
     Migrate(Migration),
@@ -62,6 +62,9 @@ pub struct Config {
     /// Longest delay between two tries.
     #[arg(long, env = "RETRY_MAX_MS", default_value_t = 300_000)]
     pub retry_max_ms: u64,
+    /// Age of an event above which its mail is held until an operator releases it.
+    #[arg(long, env = "MAIL_EVENT_AGE_MAX_SECONDS", default_value_t = 604_800)]
+    pub mail_event_age_max_seconds: u64,
     #[command(flatten, next_help_heading = "Mail server")]
     pub smtp: Smtp,
     #[command(flatten)]
@@ -158,6 +161,10 @@ impl Config {
                 self.receipt_to
             )
         })
+    }
+
+    pub fn age_limit(&self) -> AgeLimit {
+        AgeLimit(Duration::from_secs(self.mail_event_age_max_seconds))
     }
 
     pub fn lease(&self) -> Duration {

@@ -1,57 +1,213 @@
-//! Logs a mail for each captured payment. Nothing is sent here: a slow mail server must block neither
-//! a partition nor a transaction.
+//! Logs a mail for each event that a customer must hear of. Nothing is sent here: a slow mail server
+//! must block neither a partition nor a transaction.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
-use events::{EventType, PaymentCaptured};
+use chrono::Utc;
+use events::{
+    Event, EventType, Line, OrderCancelled, PaymentCaptured, PaymentDeclined, PaymentRefunded,
+    PaymentVoided,
+};
 use inbox::{Delivery, Handler};
+use money::Money;
 use sqlx::PgConnection;
+use telemetry::metric;
 use tokio::sync::Notify;
+use uuid::Uuid;
 
-use crate::domain::Recipients;
-use crate::store::receipts::{self, NewReceipt};
+use crate::domain::{AgeLimit, MailType, Recipients};
+use crate::store::receipts::{self, NewMail};
 
-pub struct LogReceipts {
-    pub recipients: Recipients,
+pub struct LogMails {
+    recipients: Recipients,
+    age_limit: AgeLimit,
     /// Wakes the sender.
-    pub due: Arc<Notify>,
+    due: Arc<Notify>,
+    /// Events of the current batch whose customer is not known. They count once the batch is
+    /// committed: a batch that fails is handled again.
+    without_customer: AtomicU64,
 }
 
-impl Handler for LogReceipts {
+/// What an event says to the customer of its order.
+struct Announcement {
+    order_id: Uuid,
+    attempt: i32,
+    mail_type: MailType,
+    /// `None` if an old event does not name the customer.
+    customer_id: Option<String>,
+    amount: Option<Money>,
+    lines: Vec<Line>,
+    reason: Option<String>,
+}
+
+impl LogMails {
+    pub fn new(recipients: Recipients, age_limit: AgeLimit, due: Arc<Notify>) -> Self {
+        metrics::counter!(metric::MAILS_WITHOUT_CUSTOMER).increment(0);
+        Self {
+            recipients,
+            age_limit,
+            due,
+            without_customer: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Handler for LogMails {
     fn wants(&self, event_type: EventType) -> bool {
-        event_type == EventType::PaymentCaptured
+        MailType::of(event_type).is_some()
     }
 
     async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<()> {
-        let receipts = new
-            .iter()
-            .map(|delivery| self.receipt(delivery))
-            .collect::<anyhow::Result<Vec<_>>>()?;
-        receipts::log(tx, &receipts).await.context("logging mails")
+        let (mut mails, mut unaddressed) = (Vec::with_capacity(new.len()), Vec::new());
+        for delivery in new {
+            let announcement = read(delivery)?;
+            match &announcement.customer_id {
+                Some(customer_id) => {
+                    let recipient = self.recipients.of(customer_id);
+                    mails.push(announcement.mail(delivery, recipient, self.age_limit)?);
+                }
+                None => unaddressed.push((*delivery, announcement)),
+            }
+        }
+        receipts::log(tx, &mails).await.context("logging mails")?;
+        let without_customer = log_unaddressed(tx, unaddressed, self.age_limit).await?;
+        self.without_customer
+            .store(without_customer, Ordering::Relaxed);
+        Ok(())
     }
 
     fn committed(&self) {
+        let without_customer = self.without_customer.swap(0, Ordering::Relaxed);
+        metrics::counter!(metric::MAILS_WITHOUT_CUSTOMER).increment(without_customer);
         self.due.notify_one();
     }
 }
 
-impl LogReceipts {
-    fn receipt(&self, delivery: &Delivery) -> anyhow::Result<NewReceipt> {
-        let payment: PaymentCaptured = delivery
-            .envelope
-            .open()
-            .context("decoding payment.captured")?;
-        Ok(NewReceipt {
+/// Logs mails to the recipient of an earlier mail of the same order. Returns for how many there is
+/// none.
+async fn log_unaddressed(
+    tx: &mut PgConnection,
+    unaddressed: Vec<(&Delivery, Announcement)>,
+    age_limit: AgeLimit,
+) -> anyhow::Result<u64> {
+    if unaddressed.is_empty() {
+        return Ok(0);
+    }
+    let orders: Vec<Uuid> = unaddressed.iter().map(|(_, it)| it.order_id).collect();
+    let known = receipts::recipients(tx, &orders).await;
+    let known: HashMap<Uuid, String> = known.context("looking up recipients")?;
+    let (mut mails, mut without_customer) = (Vec::new(), 0);
+    for (delivery, announcement) in unaddressed {
+        let order_id = announcement.order_id;
+        match known.get(&order_id) {
+            Some(recipient) => {
+                mails.push(announcement.mail(delivery, recipient.clone(), age_limit)?);
+            }
+            None => {
+                let mail_type = announcement.mail_type.as_str();
+                tracing::warn!(%order_id, mail_type, "no mail: the customer is not known");
+                without_customer += 1;
+            }
+        }
+    }
+    receipts::log(tx, &mails).await.context("logging mails")?;
+    Ok(without_customer)
+}
+
+impl Announcement {
+    fn mail(
+        self,
+        delivery: &Delivery,
+        recipient: String,
+        age_limit: AgeLimit,
+    ) -> anyhow::Result<NewMail> {
+        let event_time = delivery.envelope.time;
+        Ok(NewMail {
+            event_time,
+            status: age_limit.status_of_new(event_time, Utc::now()),
             event_id: delivery.envelope.id,
-            order_id: payment.order_id,
-            attempt: payment.attempt,
-            recipient: self.recipients.of(&payment.customer_id),
-            amount: payment.amount,
-            currency: payment.currency.code(),
-            lines: serde_json::to_value(&payment.lines)?,
+            mail_type: self.mail_type,
+            order_id: self.order_id,
+            attempt: self.attempt,
+            recipient,
+            amount: self.amount,
+            lines: serde_json::to_value(&self.lines)?,
+            reason: self.reason,
             correlation_id: delivery.envelope.correlation_id.clone(),
             traceparent: delivery.traceparent(),
         })
     }
+}
+
+fn read(delivery: &Delivery) -> anyhow::Result<Announcement> {
+    let event_type = delivery.envelope.event_type;
+    let mail_type =
+        MailType::of(event_type).with_context(|| format!("unexpected event type {event_type}"))?;
+    Ok(match mail_type {
+        MailType::Receipt => {
+            let event: PaymentCaptured = open(delivery)?;
+            let mut announcement = announcement(&event, mail_type);
+            // An event without a customer goes to the default address.
+            announcement.customer_id = Some(event.customer_id);
+            announcement.amount = Some(Money::new(event.amount, event.currency)?);
+            announcement.lines = event.lines;
+            announcement
+        }
+        MailType::Decline => {
+            let event: PaymentDeclined = open(delivery)?;
+            let mut announcement = announcement(&event, mail_type);
+            announcement.customer_id = non_empty(event.customer_id);
+            announcement.amount = event.due;
+            announcement
+        }
+        MailType::Cancellation if event_type == EventType::OrderCancelled => {
+            let event: OrderCancelled = open(delivery)?;
+            let mut announcement = announcement(&event, mail_type);
+            announcement.customer_id = non_empty(event.customer_id);
+            announcement.reason = non_empty(event.reason);
+            announcement
+        }
+        MailType::Cancellation => {
+            let event: PaymentVoided = open(delivery)?;
+            let mut announcement = announcement(&event, mail_type);
+            announcement.customer_id = non_empty(event.customer_id);
+            announcement.reason = non_empty(event.reason);
+            announcement
+        }
+        MailType::Refund => {
+            let event: PaymentRefunded = open(delivery)?;
+            let mut announcement = announcement(&event, mail_type);
+            announcement.customer_id = non_empty(event.customer_id);
+            announcement.amount = Some(Money::new(event.amount, event.currency)?);
+            announcement.reason = non_empty(event.reason);
+            announcement
+        }
+    })
+}
+
+/// An announcement with nothing but the order.
+fn announcement<E: Event>(event: &E, mail_type: MailType) -> Announcement {
+    Announcement {
+        order_id: event.order_id(),
+        attempt: event.attempt(),
+        mail_type,
+        customer_id: None,
+        amount: None,
+        lines: Vec::new(),
+        reason: None,
+    }
+}
+
+fn non_empty(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+fn open<E: Event>(delivery: &Delivery) -> anyhow::Result<E> {
+    let envelope = &delivery.envelope;
+    envelope
+        .open()
+        .with_context(|| format!("decoding {}", envelope.event_type))
 }

@@ -1,4 +1,5 @@
-//! The receipt service: one e-mail for each captured payment.
+//! The receipt service: one e-mail for each payment that was captured, declined or refunded, and for
+//! each order that was cancelled.
 //!
 //! SMTP has no idempotency key. If a sender loses the response to a mail, or dies before it records
 //! the response, it cannot ask the server whether the mail was accepted. So a mail is the only effect
@@ -8,6 +9,7 @@
 pub mod config;
 pub mod consumer;
 pub mod domain;
+pub mod gauge;
 pub mod recorder;
 pub mod routes;
 pub mod sender;

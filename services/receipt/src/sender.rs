@@ -7,6 +7,7 @@
 mod floor;
 
 use anyhow::Context as _;
+use chrono::Utc;
 use leases::{LeaseRequest, Work};
 use lettre::message::{Mailbox, Message};
 use money::{Currency, Money};
@@ -16,8 +17,8 @@ use telemetry::{Kind, Span, metric};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::domain::mail::Receipt;
-use crate::domain::{SendOutcome, TRIES_IN_DOUBT_MAX};
+use crate::domain::mail::Mail;
+use crate::domain::{AgeLimit, SendOutcome, TRIES_IN_DOUBT_MAX};
 use crate::smtp;
 use crate::store::receipts::{self, Leased};
 use floor::Floor;
@@ -32,6 +33,7 @@ pub struct Sender {
     pool: PgPool,
     smtp: smtp::Client,
     from: Mailbox,
+    age_limit: AgeLimit,
     floor: Mutex<Floor>,
 }
 
@@ -50,11 +52,12 @@ pub struct Tried {
 }
 
 impl Sender {
-    pub fn new(pool: PgPool, smtp: smtp::Client, from: Mailbox) -> Self {
+    pub fn new(pool: PgPool, smtp: smtp::Client, from: Mailbox, age_limit: AgeLimit) -> Self {
         Self {
             pool,
             smtp,
             from,
+            age_limit,
             floor: Mutex::new(Floor::new()),
         }
     }
@@ -77,12 +80,16 @@ impl Work for Sender {
             floor,
             tries_in_doubt_max: TRIES_IN_DOUBT_MAX,
             given_up_reason: GIVEN_UP,
+            cutoff: self.age_limit.cutoff(Utc::now()),
         };
         let taken = receipts::lease_due(&mut connection, lease)
             .await
             .context("leasing mails")?;
         for order_id in taken.given_up {
-            tracing::error!(%order_id, "receipt delivery unknown, no tries left");
+            tracing::error!(%order_id, "mail delivery unknown, no tries left");
+        }
+        for order_id in taken.held {
+            tracing::warn!(%order_id, "mail held: its event is too old");
         }
         let leased = taken.leased.into_iter();
         Ok(leased.map(|mail| DueMail { mail, start_by }).collect())
@@ -124,6 +131,7 @@ fn start_span(mail: &Leased) -> Span {
     let mut span = Span::start("SMTP receipt", Kind::Client, mail.traceparent.as_deref());
     span.set("order.id", || mail.order_id.to_string());
     span.set("payment.attempt", || i64::from(mail.attempt));
+    span.set("receipt.mail_type", || mail.mail_type.clone());
     span.set("receipt.event_id", || mail.event_id.to_string());
     span.set("receipt.try", || i64::from(mail.tries));
     span.set("correlation_id", || mail.correlation_id.clone());
@@ -134,8 +142,9 @@ fn finish(mail: Leased, outcome: SendOutcome, mut span: Span, started: Instant) 
     if let Some(reason) = outcome.reason() {
         span.fail(reason.to_owned());
         tracing::info!(
-            order_id = %mail.order_id, tries = mail.tries, correlation_id = mail.correlation_id,
-            outcome = outcome.as_str(), reason, "receipt was not accepted"
+            order_id = %mail.order_id, mail_type = mail.mail_type, tries = mail.tries,
+            correlation_id = mail.correlation_id, outcome = outcome.as_str(), reason,
+            "mail was not accepted"
         );
     }
     span.set("receipt.outcome", || outcome.as_str());
@@ -149,14 +158,20 @@ fn finish(mail: Leased, outcome: SendOutcome, mut span: Span, started: Instant) 
 }
 
 fn compose(mail: &Leased, from: &Mailbox) -> anyhow::Result<Message> {
-    let receipt = Receipt {
+    let amount = match (mail.amount, &mail.currency) {
+        (Some(amount), Some(currency)) => Some(Money::new(amount, Currency::parse(currency)?)?),
+        _ => None,
+    };
+    let content = Mail {
+        mail_type: mail.mail_type.parse()?,
         event_id: mail.event_id,
         order_id: mail.order_id,
         recipient: mail.recipient.clone(),
-        paid: Money::new(mail.amount, Currency::parse(&mail.currency)?)?,
+        amount,
         lines: serde_json::from_value(mail.lines.clone()).context("reading the lines")?,
+        reason: mail.reason.clone(),
         correlation_id: mail.correlation_id.clone(),
         created_at: mail.created_at,
     };
-    receipt.mail(from)
+    content.message(from)
 }

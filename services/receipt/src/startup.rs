@@ -11,8 +11,10 @@ use sqlx::Connection as _;
 use tokio::sync::{Notify, mpsc};
 
 use crate::config::{Config, Migration};
-use crate::consumer::LogReceipts;
+use crate::consumer::LogMails;
+use crate::gauge::gauge;
 use crate::recorder::Recorder;
+use crate::routes::Services;
 use crate::sender::Sender;
 use crate::{routes, smtp};
 
@@ -23,14 +25,14 @@ const MAILS_PER_CONNECTION_MAX: usize = 4;
 pub async fn build(config: Config) -> anyhow::Result<Application> {
     config.check()?;
     let (from, recipients) = (config.from_mailbox()?, config.recipients()?);
-    let lease = config.lease();
+    let (lease, age_limit) = (config.lease(), config.age_limit());
     let builder = Builder::new("receipt", config.application)?;
     let pool = builder.pool().clone();
     let due = Arc::new(Notify::new());
     let in_flight_max = config.smtp.smtp_connections_max * MAILS_PER_CONNECTION_MAX;
     let (results, tried) = mpsc::channel(in_flight_max);
     let client = smtp::Client::new(&config.smtp, &from)?;
-    let sender = Sender::new(pool.clone(), client, from);
+    let sender = Sender::new(pool.clone(), client, from, age_limit);
     let settings = leases::Settings {
         lease,
         poll: Duration::from_millis(config.sender_poll_ms),
@@ -46,8 +48,12 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         },
     };
     let builder = builder
-        .consumer(LogReceipts { recipients, due })?
-        .operator_routes(routes::operator_table(pool))
+        .operator_routes(routes::operator_table(Services {
+            pool: pool.clone(),
+            due: due.clone(),
+        }))
+        .gauge("mails that wait for an operator", gauge(&pool))
+        .consumer(LogMails::new(recipients, age_limit, due))?
         .worker("sender", |shutdown| sender.run(shutdown))
         // The recorder ends after the sender, which owns the other end of the channel.
         .worker("recorder", |_| recorder.run(tried));

@@ -1,3 +1,4 @@
 //! SQL as free functions over a connection; the caller owns the transaction.
 
+pub mod operator;
 pub mod receipts;

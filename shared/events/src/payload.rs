@@ -3,7 +3,7 @@
 //! Payloads are append-only. A new field has a default, so that old messages stay readable. A field is
 //! never removed and never changes its meaning. `v` counts the additions.
 
-use money::Currency;
+use money::{Currency, Money};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -19,15 +19,17 @@ event_types! {
     OrderPaymentRequested = "order.payment_requested",
     /// published by order, consumed by fulfilment only: a request, not a decision.
     OrderCancelRequested = "order.cancel_requested",
+    /// published by order, consumed by receipt: a declined order was cancelled. No other service decides.
+    OrderCancelled = "order.cancelled",
     /// published by payment, consumed by fulfilment, order and receipt.
     PaymentCaptured = "payment.captured",
-    /// published by payment, consumed by order.
+    /// published by payment, consumed by order and receipt.
     PaymentDeclined = "payment.declined",
     /// published by payment, consumed by order: the provider cannot make this payment.
     PaymentFailed = "payment.failed",
-    /// published by payment, consumed by order: the rejected attempt took no money and never will.
+    /// published by payment, consumed by order and receipt: the rejected attempt took no money and never will.
     PaymentVoided = "payment.voided",
-    /// published by payment, consumed by order.
+    /// published by payment, consumed by order and receipt.
     PaymentRefunded = "payment.refunded",
     /// published by fulfilment, consumed by order.
     FulfilmentShipped = "fulfilment.shipped",
@@ -98,6 +100,19 @@ pub struct OrderCancelRequested {
     pub attempt: i32,
 }
 
+/// The client cancelled an order whose last attempt was declined. No attempt is open and no money was
+/// taken, so the order service cancels it at once. Other cancelled orders have [`PaymentVoided`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OrderCancelled {
+    pub v: u16,
+    pub order_id: Uuid,
+    /// The declined attempt.
+    pub attempt: i32,
+    pub customer_id: String,
+    /// Why the order does not ship: `cancelled`.
+    pub reason: String,
+}
+
 /// The provider captured the money. Carries the lines, so that fulfilment needs no other event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaymentCaptured {
@@ -122,6 +137,12 @@ pub struct PaymentDeclined {
     pub attempt: i32,
     /// The provider's own code, such as `insufficient_funds`.
     pub decline_code: String,
+    /// The customer whose payment was declined. Added in v 2; empty in older messages.
+    #[serde(default)]
+    pub customer_id: String,
+    /// What was to be paid. Added in v 2; absent in older messages.
+    #[serde(default)]
+    pub due: Option<Money>,
 }
 
 /// The provider answered with a definite error, and took no money. The customer may pay again.
@@ -134,6 +155,7 @@ pub struct PaymentFailed {
     pub failure_code: String,
     /// Nothing is wrong with the payment itself: a further attempt with the same method may succeed.
     pub retry: bool,
+    pub customer_id: String,
 }
 
 /// The attempt is closed: it took no money and never will.
@@ -142,6 +164,13 @@ pub struct PaymentVoided {
     pub v: u16,
     pub order_id: Uuid,
     pub attempt: i32,
+    /// The customer of the order. Added in v 2; empty in older messages, and if the rejection came
+    /// before the attempt.
+    #[serde(default)]
+    pub customer_id: String,
+    /// Why the order does not ship, as in [`PaymentRefunded`]. Added in v 2; empty in older messages.
+    #[serde(default)]
+    pub reason: String,
 }
 
 /// The captured amount was refunded.
@@ -157,6 +186,9 @@ pub struct PaymentRefunded {
     pub currency: Currency,
     /// Why the order did not ship, such as `out_of_stock` or `cancelled`.
     pub reason: String,
+    /// The customer who gets the money back. Added in v 2; empty in older messages.
+    #[serde(default)]
+    pub customer_id: String,
 }
 
 /// The order shipped.
@@ -217,6 +249,20 @@ mod tests {
         for amount in [-1, money::AMOUNT_MAX + 1, i64::MIN] {
             assert_eq!(all(&text(amount)), [false; 4], "{amount}");
         }
+    }
+
+    #[test]
+    fn outcomes_without_a_customer_are_readable() {
+        let v1 = r#"{"v":1,"order_id":"00000000-0000-0000-0000-000000000007","attempt":1,
+            "decline_code":"card_declined","charge_id":"ch","refund_id":"re","amount":5000,
+            "currency":"USD","reason":"cancelled"}"#;
+        let declined: PaymentDeclined = serde_json::from_str(v1).unwrap();
+        assert_eq!((&*declined.customer_id, declined.due), ("", None));
+        let refunded: PaymentRefunded = serde_json::from_str(v1).unwrap();
+        assert_eq!(refunded.customer_id, "");
+        let v1 = r#"{"v":1,"order_id":"00000000-0000-0000-0000-000000000007","attempt":1}"#;
+        let voided: PaymentVoided = serde_json::from_str(v1).unwrap();
+        assert_eq!((&*voided.customer_id, &*voided.reason), ("", ""));
     }
 
     #[test]

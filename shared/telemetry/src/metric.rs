@@ -65,7 +65,11 @@ pub const REFUNDS_FAILED: &str = "refunds_failed";
 pub const UNEXPLAINED_CHARGES: &str = "unexplained_charges";
 /// Reconciliations that stopped because they would have opened too many refunds.
 pub const RECONCILIATIONS_STOPPED: &str = "reconciliations_stopped_total";
-/// Tries to send a receipt, by outcome.
+/// Mails that wait for an operator, by status: held, failed or unknown.
+pub const MAILS_FOR_OPERATOR: &str = "mails_for_operator";
+/// Events about which no mail was sent, because neither they nor an earlier mail name the customer.
+pub const MAILS_WITHOUT_CUSTOMER: &str = "mails_without_customer_total";
+/// Tries to send a mail, by outcome.
 pub const RECEIPT_TRIES: &str = "receipt_tries_total";
 /// Time to send one mail to the SMTP server.
 pub const SMTP_DURATION_SECONDS: &str = "smtp_dialogue_duration_seconds";

@@ -4,7 +4,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use events::OrderCancelRequested;
+use events::{Envelope, OrderCancelRequested, OrderCancelled};
 use service_kit::crash;
 use service_kit::database::{self, Inconsistent};
 use service_kit::openapi_errors::{Malformed, NotFound, Unauthenticated, Unavailable};
@@ -23,6 +23,8 @@ use crate::store::orders;
 
 /// The number of steps that the request itself adds to the version.
 const REQUEST_STEPS: i32 = 1;
+/// Why a cancelled order does not ship, as fulfilment names it too.
+const REASON: &str = "cancelled";
 
 /// Requests the cancellation of an order. Safe to repeat at any time.
 ///
@@ -82,9 +84,8 @@ async fn record(
         .ok_or(Error::NotFound)?;
     match to_record(&order, condition) {
         Ok(Some(request)) => {
-            if request.status != Status::Cancelled {
-                outbox::enqueue(&mut tx, &[request::seal(&event(&order))?]).await?;
-            }
+            let event = event(&order, request.status)?;
+            outbox::enqueue(&mut tx, &[event]).await?;
             if !cancellations::record(&mut tx, &request).await? {
                 return Err(Inconsistent::new("a locked order changed").into());
             }
@@ -126,11 +127,23 @@ fn to_record(order: &Order, condition: &IfMatch) -> Result<Option<CancellationRe
     }))
 }
 
-/// For fulfilment, which decides whether the order ships.
-fn event(order: &Order) -> OrderCancelRequested {
-    OrderCancelRequested {
-        v: request::PAYLOAD_VERSION,
-        order_id: order.id,
-        attempt: order.attempt,
+/// What to announce about an order that has this status after the request.
+fn event(order: &Order, status: Status) -> Result<Envelope, Error> {
+    let (v, order_id, attempt) = (request::PAYLOAD_VERSION, order.id, order.attempt);
+    match status {
+        // For the customer: the order is at its end, and no other service announces that.
+        Status::Cancelled => request::seal(&OrderCancelled {
+            v,
+            order_id,
+            attempt,
+            customer_id: order.customer_id.clone(),
+            reason: REASON.to_owned(),
+        }),
+        // For fulfilment, which decides whether the order ships.
+        _ => request::seal(&OrderCancelRequested {
+            v,
+            order_id,
+            attempt,
+        }),
     }
 }

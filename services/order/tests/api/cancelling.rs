@@ -77,14 +77,24 @@ async fn event_names_order_attempt_and_correlation_id() {
 }
 
 #[tokio::test]
-async fn declined_order_is_cancelled_at_once_without_event() {
+async fn declined_order_is_cancelled_and_announced_at_once() {
     let harness = Harness::start().await;
     let id = harness.order_in("declined").await;
     for _ in 0..3 {
         harness.delete(id).await.expect(204);
         assert_eq!(seen(&harness, id).await, state("cancelled", 4, true));
     }
-    assert_eq!(published(&harness, id).await, 0);
+    assert_eq!(published(&harness, id).await, 0, "nothing to decide");
+    let announced = "select payload from outbox where event_type = 'order.cancelled'";
+    let announced: Vec<String> = sqlx::query_scalar(announced)
+        .fetch_all(&harness.pool)
+        .await
+        .unwrap();
+    assert_eq!(announced.len(), 1);
+    let payload: serde_json::Value = serde_json::from_str(&announced[0]).unwrap();
+    let expected = json!({"v": 1, "order_id": id, "attempt": 1, "customer_id": "cust-88",
+                          "reason": "cancelled"});
+    assert_eq!(payload, expected);
 }
 
 #[tokio::test]

@@ -67,6 +67,8 @@ fn seal(order_id: Uuid, attempt: i32, kind: EventKind) -> Envelope {
                 order_id,
                 attempt,
                 decline_code: "card_declined".to_owned(),
+                customer_id: "cust-88".to_owned(),
+                due: None,
             },
         ),
         EventKind::Voided => sealed(
@@ -75,6 +77,8 @@ fn seal(order_id: Uuid, attempt: i32, kind: EventKind) -> Envelope {
                 v,
                 order_id,
                 attempt,
+                customer_id: "cust-88".to_owned(),
+                reason: "cancelled".to_owned(),
             },
         ),
         EventKind::Refunded => sealed(
@@ -88,6 +92,7 @@ fn seal(order_id: Uuid, attempt: i32, kind: EventKind) -> Envelope {
                 amount,
                 currency,
                 reason: "out_of_stock".to_owned(),
+                customer_id: "cust-88".to_owned(),
             },
         ),
         EventKind::Shipped => sealed(

@@ -46,7 +46,8 @@ pub async fn apply(tx: &mut PgConnection, rejections: &[Rejection]) -> anyhow::R
         .context("voiding missing attempts")?;
     for attempt in voided {
         if let Some(rejection) = by_attempt.remove(&attempt) {
-            rejection.void(&mut follow_ups)?;
+            // The attempt that would name the customer has not arrived.
+            rejection.void(String::new(), &mut follow_ups)?;
         }
     }
     let locked = attempts::lock(tx, &order_ids, &numbers)
@@ -70,9 +71,14 @@ pub async fn apply(tx: &mut PgConnection, rejections: &[Rejection]) -> anyhow::R
 }
 
 impl Rejection {
-    fn void(&self, follow_ups: &mut FollowUps) -> anyhow::Result<()> {
-        let attempt = (self.order_id, self.attempt);
-        follow_ups.add_voided(attempt, &self.correlation_id, self.traceparent.clone())
+    fn void(&self, customer_id: String, follow_ups: &mut FollowUps) -> anyhow::Result<()> {
+        follow_ups.add_voided(
+            (self.order_id, self.attempt),
+            customer_id,
+            self.reason.clone(),
+            &self.correlation_id,
+            self.traceparent.clone(),
+        )
     }
 
     /// Returns the mark to write to the attempt, and adds the follow-ups.
@@ -86,7 +92,9 @@ impl Rejection {
             Consequence::Nothing => return Ok(None),
             // A charger cancels the key.
             Consequence::CancelKey => {}
-            Consequence::Void | Consequence::Close => self.void(follow_ups)?,
+            Consequence::Void | Consequence::Close => {
+                self.void(attempt.customer_id, follow_ups)?;
+            }
             Consequence::Refund => follow_ups.add_refund(NewRefund {
                 charge_id: attempt
                     .charge_id

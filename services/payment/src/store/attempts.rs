@@ -84,6 +84,7 @@ pub struct LockedAttempt {
     pub principal: String,
     pub amount: i64,
     pub currency: String,
+    pub customer_id: String,
     pub charge_id: Option<String>,
 }
 
@@ -129,11 +130,11 @@ pub async fn lock(
         LockedAttempt,
         r#"select locked.order_id, locked.attempt, status as "status: AttemptStatus", tries,
                   rejected_at is not null as "rejected_before!", principal, amount, currency,
-                  charge_id
+                  customer_id, charge_id
            from unnest($1::uuid[], $2::integer[]) as key (order_id, attempt)
            cross join lateral (
                select order_id, attempt, status, tries, rejected_at, principal, amount, currency,
-                      charge_id
+                      customer_id, charge_id
                from payments
                where payments.order_id = key.order_id and payments.attempt = key.attempt
                  and principal_id is null

@@ -229,6 +229,8 @@ pub struct SettledRefund {
     pub amount: i64,
     pub currency: String,
     pub reason: String,
+    /// Empty for an orphan charge, and if an old event did not name the customer.
+    pub customer_id: String,
     pub correlation_id: String,
 }
 
@@ -275,8 +277,10 @@ pub async fn record(
             as result (key, token, refund_id, status, delay, error, absent, failure_code, key_state)
          where refunds.key = any(array[result.key]) and refunds.lease_token = result.token
          returning refunds.key, charge_id, refunds.status as "status: RefundStatus",
-                   refunds.refund_id, order_id, attempt, amount, currency, reason,
-                   correlation_id"#,
+                   refunds.refund_id, order_id, attempt, amount, currency, reason, correlation_id,
+                   coalesce((select customer_id from payments
+                             where payments.order_id = refunds.order_id
+                               and payments.attempt = refunds.attempt), '') as "customer_id!""#,
         &keys as &[&str],
         &tokens,
         &ids as &[Option<&str>],
@@ -324,8 +328,10 @@ pub async fn settle_found(
          from found
          where refunds.key = any(array[found.key])
          returning refunds.key, charge_id, refunds.status as "status: RefundStatus",
-                   refunds.refund_id, order_id, attempt, amount, currency, reason,
-                   correlation_id"#,
+                   refunds.refund_id, order_id, attempt, amount, currency, reason, correlation_id,
+                   coalesce((select customer_id from payments
+                             where payments.order_id = refunds.order_id
+                               and payments.attempt = refunds.attempt), '') as "customer_id!""#,
         &keys as &[&str],
         &ids as &[&str],
         RefundStatus::Refunded.as_str()

@@ -95,7 +95,10 @@ pub async fn settle_refund(
                last_error = null, updated_at = now()
            where charge_id = $1
            returning key, charge_id, status as "status: RefundStatus", refund_id, order_id, attempt,
-                     amount, currency, reason, correlation_id"#,
+                     amount, currency, reason, correlation_id,
+                     coalesce((select customer_id from payments
+                               where payments.order_id = refunds.order_id
+                                 and payments.attempt = refunds.attempt), '') as "customer_id!""#,
         charge_id,
         status.as_str(),
         refund_id,

@@ -132,7 +132,9 @@ async fn only_an_operator_refunds_an_unexplained_charge() {
     let refunded = "select count(*) from refunds where status = 'refunded'";
     assert_eq!(harness.count(refunded).await, 1);
     let rows = audited(&harness).await;
-    let decided = rows.iter().filter(|row| row.1 == "unexplained_charges.decide");
+    let decided = rows
+        .iter()
+        .filter(|row| row.1 == "unexplained_charges.decide");
     assert_eq!(decided.count(), 1);
     let report = reconciler.reconcile(&all()).await.unwrap();
     assert_eq!(report.refunds_opened, 0);

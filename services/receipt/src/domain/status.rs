@@ -12,11 +12,23 @@ text_enum! {
     pub enum Status {
         /// Logged, and not known to be sent: due, leased or waiting for a retry.
         Pending = "pending",
+        /// About an event that is too old. An operator must release it.
+        Held = "held",
         Sent = "sent",
         /// The server will never accept it, and nothing was delivered.
         Failed = "failed",
         /// It may have been delivered, and it is not sent again. An operator must look at it.
         Unknown = "unknown",
+    }
+}
+
+impl Status {
+    /// Whether nothing happens to the mail until an operator decides.
+    pub fn waits_for_operator(self) -> bool {
+        match self {
+            Self::Held | Self::Failed | Self::Unknown => true,
+            Self::Pending | Self::Sent => false,
+        }
     }
 }
 
@@ -39,7 +51,9 @@ pub fn next(state: State, outcome: &SendOutcome) -> State {
     } = state;
     let before = (tries_in_doubt - 1).max(0);
     let (status, tries_in_doubt) = match (status, outcome) {
-        (Status::Sent | Status::Failed | Status::Unknown, _) => (status, tries_in_doubt),
+        (Status::Held | Status::Sent | Status::Failed | Status::Unknown, _) => {
+            (status, tries_in_doubt)
+        }
         (Status::Pending, SendOutcome::Accepted) => (Status::Sent, tries_in_doubt),
         (Status::Pending, SendOutcome::NotSent { .. }) => (Status::Pending, before),
         (Status::Pending, SendOutcome::PermanentFailure { .. }) if before == 0 => {
@@ -81,7 +95,7 @@ mod tests {
 
     #[test]
     fn every_outcome_leads_from_every_state_to_one_state() {
-        use Status::{Failed, Pending, Sent, Unknown};
+        use Status::{Failed, Held, Pending, Sent, Unknown};
         // Columns: accepted, not sent, permanent failure, ambiguous.
         let table = [
             (
@@ -92,6 +106,7 @@ mod tests {
                 (Pending, 2),
                 [(Sent, 2), (Pending, 1), (Unknown, 1), (Unknown, 2)],
             ),
+            ((Held, 0), [(Held, 0); 4]),
             ((Sent, 1), [(Sent, 1); 4]),
             ((Sent, 2), [(Sent, 2); 4]),
             ((Failed, 0), [(Failed, 0); 4]),

@@ -2,13 +2,24 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use service_kit::{Problem, database, request_error};
+use service_kit::request_error::{self, sentence};
+use service_kit::{Problem, database};
 use thiserror::Error as ThisError;
 
 #[derive(Debug, ThisError)]
 pub enum Error {
     #[error("receipt not found")]
     NotFound,
+    #[error("malformed query")]
+    Query(&'static str),
+    #[error("neither an order nor all mails are to be released")]
+    Release,
+    #[error("invalid resolution: {0}")]
+    Resolution(&'static str),
+    #[error("no such mail")]
+    NoSuchMail,
+    #[error("the mail is {status} after {tries} tries")]
+    NotInDoubt { status: String, tries: i32 },
     #[error("the store failed")]
     Store(#[from] database::Error),
 }
@@ -20,6 +31,28 @@ impl From<&Error> for Problem {
                 StatusCode::NOT_FOUND,
                 "not_found",
                 "This order has no captured payment yet, so it has no receipt.",
+            ),
+            Error::Query(usage) => Self::new(StatusCode::BAD_REQUEST, "malformed_query", *usage),
+            Error::Release => Self::new(
+                StatusCode::BAD_REQUEST,
+                "invalid_body",
+                "Send {\"order_id\": …} or {\"all\": true}.",
+            ),
+            Error::Resolution(reason) => {
+                Self::new(StatusCode::BAD_REQUEST, "invalid_body", sentence(reason))
+            }
+            Error::NoSuchMail => Self::new(
+                StatusCode::NOT_FOUND,
+                "no_such_mail",
+                "No mail has this event id and type.",
+            ),
+            Error::NotInDoubt { status, tries } => Self::new(
+                StatusCode::CONFLICT,
+                "not_in_doubt",
+                format!(
+                    "The mail is {status} after {tries} tries, or the other decision was made. \
+                     Read it again before you decide."
+                ),
             ),
             Error::Store(error) => Self::from(error),
         }

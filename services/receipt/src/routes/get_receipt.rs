@@ -3,21 +3,20 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use service_kit::database::{self, STORE_TIMEOUT};
-use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::routes::Error;
-use crate::store::receipts::{self, LoggedReceipt};
+use crate::routes::{Error, Services};
+use crate::store::operator::{self, LoggedMail};
 
 pub(super) async fn handle(
-    State(pool): State<PgPool>,
+    State(services): State<Services>,
     Path(order_id): Path<String>,
-) -> Result<Json<LoggedReceipt>, Error> {
+) -> Result<Json<LoggedMail>, Error> {
     // A malformed id cannot exist.
     let order_id: Uuid = order_id.parse().map_err(|_| Error::NotFound)?;
     let receipt = database::query_with_timeout(STORE_TIMEOUT, async {
-        let mut connection = database::acquire(&pool).await?;
-        receipts::of_order(&mut connection, order_id).await
+        let mut connection = database::acquire(&services.pool).await?;
+        operator::receipt_of_order(&mut connection, order_id).await
     });
     receipt.await?.map(Json).ok_or(Error::NotFound)
 }

@@ -1,65 +1,103 @@
 //! The log of mails: one row per mail.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use money::Money;
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::{State, Status};
+use crate::domain::{MailType, State, Status};
 
 /// The table of this module.
 pub const TABLE: &str = "receipts";
-/// The only mail type so far. Event id and mail type identify a row.
-const MAIL_TYPE: &str = "receipt";
 
-/// A mail to send.
-pub struct NewReceipt {
+/// A mail to send. Event id and mail type identify it.
+pub struct NewMail {
     pub event_id: Uuid,
+    pub mail_type: MailType,
+    /// When the event happened.
+    pub event_time: DateTime<Utc>,
+    /// Pending, or held if the event is too old.
+    pub status: Status,
     pub order_id: Uuid,
     pub attempt: i32,
     pub recipient: String,
-    pub amount: i64,
-    pub currency: &'static str,
+    pub amount: Option<Money>,
     pub lines: Value,
+    pub reason: Option<String>,
     pub correlation_id: String,
     pub traceparent: Option<String>,
 }
 
 /// Logs mails to send. A mail that is already logged stays unchanged.
-pub async fn log(connection: &mut PgConnection, new: &[NewReceipt]) -> sqlx::Result<()> {
+pub async fn log(connection: &mut PgConnection, new: &[NewMail]) -> sqlx::Result<()> {
     let event_ids: Vec<Uuid> = new.iter().map(|new| new.event_id).collect();
+    let mail_types: Vec<&str> = new.iter().map(|new| new.mail_type.as_str()).collect();
+    let event_times: Vec<DateTime<Utc>> = new.iter().map(|new| new.event_time).collect();
+    let statuses: Vec<&str> = new.iter().map(|new| new.status.as_str()).collect();
     let order_ids: Vec<Uuid> = new.iter().map(|new| new.order_id).collect();
     let attempts: Vec<i32> = new.iter().map(|new| new.attempt).collect();
     let recipients: Vec<&str> = new.iter().map(|new| &*new.recipient).collect();
-    let amounts: Vec<i64> = new.iter().map(|new| new.amount).collect();
-    let currencies: Vec<&str> = new.iter().map(|new| new.currency).collect();
+    let amounts: Vec<Option<i64>> = new
+        .iter()
+        .map(|new| new.amount.map(Money::amount))
+        .collect();
+    let currencies: Vec<Option<&str>> = new
+        .iter()
+        .map(|new| new.amount.map(|amount| amount.currency().code()))
+        .collect();
     let lines: Vec<Value> = new.iter().map(|new| new.lines.clone()).collect();
+    let reasons: Vec<Option<&str>> = new.iter().map(|new| new.reason.as_deref()).collect();
     let correlations: Vec<&str> = new.iter().map(|new| &*new.correlation_id).collect();
     let traces: Vec<Option<&str>> = new.iter().map(|new| new.traceparent.as_deref()).collect();
     sqlx::query!(
-        "insert into receipts (mail_type, event_id, order_id, attempt, recipient, amount, currency,
-                               lines, correlation_id, traceparent, status)
-         select $1, *, $11 from unnest($2::uuid[], $3::uuid[], $4::integer[], $5::text[], $6::bigint[],
-                                  $7::text[], $8::jsonb[], $9::text[], $10::text[])
+        "insert into receipts (event_id, mail_type, order_id, attempt, recipient, amount, currency,
+                               lines, reason, correlation_id, traceparent, status, event_time)
+         select * from unnest($1::uuid[], $2::text[], $3::uuid[], $4::integer[], $5::text[],
+                              $6::bigint[], $7::text[], $8::jsonb[], $9::text[], $10::text[],
+                              $11::text[], $12::text[], $13::timestamptz[])
          on conflict do nothing",
-        MAIL_TYPE,
         &event_ids,
+        &mail_types as &[&str],
         &order_ids,
         &attempts,
         &recipients as &[&str],
-        &amounts,
-        &currencies as &[&str],
+        &amounts as &[Option<i64>],
+        &currencies as &[Option<&str>],
         &lines,
+        &reasons as &[Option<&str>],
         &correlations as &[&str],
         &traces as &[Option<&str>],
-        Status::Pending.as_str(),
+        &statuses as &[&str],
+        &event_times,
     )
     .execute(connection)
     .await?;
     Ok(())
+}
+
+/// The recipient of each order's latest mail. Orders without a mail are left out.
+pub async fn recipients(
+    connection: &mut PgConnection,
+    order_ids: &[Uuid],
+) -> sqlx::Result<HashMap<Uuid, String>> {
+    let rows = sqlx::query!(
+        "select mail.order_id, mail.recipient
+         from unnest($1::uuid[]) as listed (order_id)
+            cross join lateral (
+                select receipts.order_id, recipient from receipts
+                where receipts.order_id = listed.order_id
+                order by attempt desc limit 1
+            ) as mail",
+        order_ids,
+    )
+    .fetch_all(connection)
+    .await?;
+    let pairs = rows.into_iter().map(|row| (row.order_id, row.recipient));
+    Ok(pairs.collect())
 }
 
 /// A mail that this process may send until its lease expires.
@@ -71,9 +109,10 @@ pub struct Leased {
     pub order_id: Uuid,
     pub attempt: i32,
     pub recipient: String,
-    pub amount: i64,
-    pub currency: String,
+    pub amount: Option<i64>,
+    pub currency: Option<String>,
     pub lines: Value,
+    pub reason: Option<String>,
     pub tries: i32,
     /// Tries that may have delivered it, this one included.
     pub tries_in_doubt: i32,
@@ -99,6 +138,8 @@ pub struct Taken {
     /// The orders of mails that reached the limit of tries in doubt and whose last lease expired
     /// without a result. These mails are closed.
     pub given_up: Vec<Uuid>,
+    /// The orders of mails whose event became too old while they waited. These mails are held.
+    pub held: Vec<Uuid>,
 }
 
 /// How to take mails from the queue.
@@ -112,6 +153,8 @@ pub struct Lease<'a> {
     /// A mail with this many tries in doubt is not sent again, but given up for this reason.
     pub tries_in_doubt_max: i32,
     pub given_up_reason: &'a str,
+    /// A mail about an earlier event is held, unless an operator has released it.
+    pub cutoff: DateTime<Utc>,
 }
 
 /// Leases due mails, the longest due first. The lease counts the try as one in doubt: if the sender
@@ -126,11 +169,19 @@ pub struct Lease<'a> {
 pub async fn lease_due(connection: &mut PgConnection, request: Lease<'_>) -> sqlx::Result<Taken> {
     let rows = sqlx::query!(
         r#"update receipts
-        set status = case when tries_in_doubt < $4 then 'pending' else $7 end,
-            lease_token = case when tries_in_doubt < $4 then $1::uuid end,
+        set status = case when tries_in_doubt >= $4 then $7
+                          when event_time < $8 and released_at is null then $9
+                          else 'pending' end,
+            lease_token = case when tries_in_doubt < $4
+                                and (event_time >= $8 or released_at is not null)
+                          then $1::uuid end,
             due_at = clock_timestamp() + make_interval(secs => $2),
-            tries = tries + case when tries_in_doubt < $4 then 1 else 0 end,
-            tries_in_doubt = least(tries_in_doubt + 1, $4),
+            tries = tries + case when tries_in_doubt < $4
+                                  and (event_time >= $8 or released_at is not null)
+                            then 1 else 0 end,
+            tries_in_doubt = tries_in_doubt + case when tries_in_doubt < $4
+                                  and (event_time >= $8 or released_at is not null)
+                            then 1 else 0 end,
             last_error = case when tries_in_doubt < $4 then last_error else $6 end,
             updated_at = now()
         where ctid = any(array(
@@ -140,8 +191,8 @@ pub async fn lease_due(connection: &mut PgConnection, request: Lease<'_>) -> sql
             limit $3
             for update skip locked
         ))
-        returning event_id, mail_type, lease_token, order_id, attempt, recipient, amount, currency,
-                  lines, tries, tries_in_doubt, correlation_id, traceparent, created_at"#,
+        returning event_id, mail_type, lease_token, status, order_id, attempt, recipient, amount, currency,
+                  lines, reason, tries, tries_in_doubt, correlation_id, traceparent, created_at"#,
         request.token,
         request.lease.as_secs_f64(),
         request.limit,
@@ -149,6 +200,8 @@ pub async fn lease_due(connection: &mut PgConnection, request: Lease<'_>) -> sql
         request.floor,
         request.given_up_reason,
         Status::Unknown.as_str(),
+        request.cutoff,
+        Status::Held.as_str(),
     )
     .fetch_all(connection)
     .await?;
@@ -165,12 +218,14 @@ pub async fn lease_due(connection: &mut PgConnection, request: Lease<'_>) -> sql
                 amount: row.amount,
                 currency: row.currency,
                 lines: row.lines,
+                reason: row.reason,
                 tries: row.tries,
                 tries_in_doubt: row.tries_in_doubt,
                 correlation_id: row.correlation_id,
                 traceparent: row.traceparent,
                 created_at: row.created_at,
             }),
+            None if row.status == Status::Held.as_str() => taken.held.push(row.order_id),
             None => taken.given_up.push(row.order_id),
         }
     }
@@ -266,39 +321,4 @@ pub async fn record(connection: &mut PgConnection, results: &[TryResult]) -> sql
     .execute(connection)
     .await?;
     Ok(recorded.rows_affected())
-}
-
-/// A receipt as the log shows it to operators.
-#[derive(Debug, Serialize)]
-pub struct LoggedReceipt {
-    pub order_id: Uuid,
-    pub event_id: Uuid,
-    pub mail_type: String,
-    pub attempt: i32,
-    pub recipient: String,
-    pub status: String,
-    pub tries: i32,
-    /// Tries that may have delivered it. If there are two, the customer may have got two mails.
-    pub tries_in_doubt: i32,
-    pub last_error: Option<String>,
-    pub sent_at: Option<DateTime<Utc>>,
-    pub created_at: DateTime<Utc>,
-    pub correlation_id: String,
-}
-
-/// The receipt of the order's last captured attempt.
-pub async fn of_order(
-    connection: &mut PgConnection,
-    order_id: Uuid,
-) -> sqlx::Result<Option<LoggedReceipt>> {
-    sqlx::query_as!(
-        LoggedReceipt,
-        "select order_id, event_id, mail_type, attempt, recipient, status, tries, tries_in_doubt,
-                last_error, sent_at, created_at, correlation_id
-         from receipts where order_id = $1
-         order by attempt desc limit 1",
-        order_id
-    )
-    .fetch_optional(connection)
-    .await
 }

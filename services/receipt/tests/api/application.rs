@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::harness::Harness;
 
 pub(crate) struct Running {
+    pub(crate) port: u16,
     pub(crate) operator_port: u16,
     shutdown: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
@@ -51,6 +52,7 @@ pub(crate) async fn start(harness: &Harness, flags: &[&str]) -> Running {
     let application = build(config(harness, flags)).await.unwrap();
     let shutdown = CancellationToken::new();
     Running {
+        port: application.port().unwrap(),
         operator_port: application.operator_port().unwrap(),
         task: tokio::spawn(application.run_until(shutdown.clone())),
         shutdown,

@@ -6,7 +6,7 @@ use crate::application::{Running, start};
 use crate::harness::{Harness, eventually};
 use crate::topic::{PARTITIONS, Topic};
 
-async fn consume(harness: &Harness, topic: &Topic, group: &str) -> Running {
+pub(crate) async fn consume(harness: &Harness, topic: &Topic, group: &str) -> Running {
     let flags = [
         ["--kafka-brokers", &topic.brokers],
         ["--kafka-topic", &topic.name],

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use chrono::Utc;
 use leases::{Done, Record as _};
+use money::Money;
 use receipt::config::Migration;
+use receipt::domain::{MailType, Status};
 use receipt::recorder::Recorder;
 use receipt::sender::Tried;
-use receipt::store::receipts::{self, NewReceipt};
+use receipt::store::receipts::{self, NewMail};
 use serde_json::json;
 use service_kit::Backoff;
 use sqlx::FromRow;
@@ -84,14 +87,17 @@ impl Harness {
     }
 
     pub(crate) async fn log_for(&self, order_id: Uuid, recipient: &str) {
-        let new = NewReceipt {
+        let new = NewMail {
             event_id: order_id,
+            mail_type: MailType::Receipt,
+            event_time: Utc::now(),
+            status: Status::Pending,
             order_id,
             attempt: 1,
             recipient: recipient.to_owned(),
-            amount: 5_000,
-            currency: "USD",
+            amount: Some(Money::new(5_000, "USD".parse().unwrap()).unwrap()),
             lines: json!([{ "sku": "SKU-1", "quantity": 2 }]),
+            reason: None,
             correlation_id: format!("corr-{order_id}"),
             traceparent: None,
         };

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use leases::{Done, Worker};
 use receipt::config::{Smtp, TlsMode};
+use receipt::domain::AgeLimit;
 use receipt::sender::{Sender, Tried};
 use receipt::smtp;
 use tokio::sync::{Notify, mpsc};
 
 use crate::harness::{EVENTUALLY, Harness};
 
+const WEEK: AgeLimit = AgeLimit(Duration::from_secs(604_800));
 const TIMEOUT_MS: u64 = 1_500;
 const IN_FLIGHT_MAX: usize = 16;
 
@@ -63,7 +65,7 @@ impl Stepper {
         };
         let from = "ChargeOnce <receipts@shop.example>".parse().unwrap();
         let client = smtp::Client::new(&settings, &from).unwrap();
-        let sender = Sender::new(harness.pool.clone(), client, from);
+        let sender = Sender::new(harness.pool.clone(), client, from, WEEK);
         let settings = leases::Settings {
             lease,
             // Only `run` uses it.

@@ -34,7 +34,7 @@ impl Topic {
     }
 }
 
-fn captured(order_id: Uuid, customer_id: &str) -> Envelope {
+pub(crate) fn captured(order_id: Uuid, customer_id: &str) -> Envelope {
     let event = PaymentCaptured {
         v: 2,
         order_id,

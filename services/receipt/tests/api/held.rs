@@ -1,0 +1,154 @@
+//! A mail about an old event waits for an operator.
+
+use chrono::{TimeDelta, Utc};
+use reqwest::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+use testkit::smtp_sink::Action;
+use uuid::Uuid;
+
+use crate::application::{Running, start};
+use crate::consuming::consume;
+use crate::harness::{Harness, LONG, eventually};
+use crate::topic::{Topic, captured};
+
+fn mails_url(running: &Running) -> String {
+    format!("http://127.0.0.1:{}/admin/mails", running.operator_port)
+}
+
+async fn get(running: &Running, query: &str) -> Response {
+    let url = format!("{}{query}", mails_url(running));
+    let client = testkit::operator::client().unwrap();
+    client.request(Method::GET, &url).send().await.unwrap()
+}
+
+pub(crate) async fn list(running: &Running, query: &str) -> Vec<Value> {
+    let response = get(running, &format!("?{query}")).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    let page: Value = response.json().await.unwrap();
+    page["data"].as_array().unwrap().clone()
+}
+
+pub(crate) async fn post(running: &Running, path: &str, body: Value) -> (StatusCode, Value) {
+    let url = format!("{}/{path}", mails_url(running));
+    let client = testkit::operator::client().unwrap();
+    let request = client.request(Method::POST, &url).json(&body);
+    let response = request.send().await.unwrap();
+    (response.status(), response.json().await.unwrap())
+}
+
+async fn release(running: &Running, body: Value) -> u64 {
+    let (status, released) = post(running, "release", body).await;
+    assert_eq!(status, StatusCode::OK, "{released}");
+    released["released"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn mail_about_an_old_event_waits_for_its_release() {
+    let harness = Harness::create().await;
+    let topic = Topic::create().await;
+    let old: Vec<Uuid> = (0..3).map(|_| Uuid::new_v4()).collect();
+    for order in &old {
+        let mut envelope = captured(*order, "ann.lee");
+        envelope.time = Utc::now() - TimeDelta::days(8);
+        topic.publish_to(None, &envelope).await;
+    }
+    let recent = Uuid::new_v4();
+    topic.captured(None, recent, "ann.lee").await;
+    let group = format!("receipt-{}", Uuid::new_v4());
+    let running = consume(&harness, &topic, &group).await;
+    eventually("every message is processed", async || {
+        harness
+            .count("select count(*) from processed_messages")
+            .await
+            == 4
+    })
+    .await;
+    harness.sent(1).await;
+    assert_eq!(harness.row(recent).await.status, "sent");
+    for order in &old {
+        assert_eq!(harness.row(*order).await.state(), ("held", 0, 0));
+    }
+    assert_eq!(list(&running, "status=held").await.len(), 3);
+    let of_order = list(&running, &format!("order_id={}", old[0])).await;
+    assert_eq!(of_order[0]["status"], "held");
+
+    // An empty body must not send everything.
+    for body in [json!({}), json!({"all": true, "order_id": old[0]})] {
+        let (status, _) = post(&running, "release", body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+    }
+    assert_eq!(release(&running, json!({"order_id": old[0]})).await, 1);
+    assert_eq!(release(&running, json!({"order_id": old[0]})).await, 0);
+    harness.sent(2).await;
+    assert_eq!(list(&running, "status=held").await.len(), 2);
+    assert_eq!(release(&running, json!({"all": true})).await, 2);
+    assert_eq!(release(&running, json!({"all": true})).await, 0);
+    harness.sent(4).await;
+    running.stop().await;
+    assert_eq!(harness.mails().len(), 4);
+}
+
+/// The mail server was away for longer than the limit.
+#[tokio::test]
+async fn mail_that_grows_too_old_while_waiting_is_held() {
+    let harness = Harness::create().await;
+    harness.misbehave(Action::LoseReply, 1);
+    let order = harness.log_new().await;
+    harness.try_once().await;
+    harness
+        .execute("update receipts set event_time = now() - interval '8 days'")
+        .await;
+    harness.pass_time().await;
+    assert_eq!(harness.stepper(LONG).lease().await, 0);
+    assert_eq!(harness.row(order).await.state(), ("held", 1, 1));
+
+    let running = start(&harness, &[]).await;
+    assert_eq!(release(&running, json!({"all": true})).await, 1);
+    harness.sent(1).await;
+    running.stop().await;
+    assert_eq!(harness.row(order).await.state(), ("sent", 2, 2));
+}
+
+#[tokio::test]
+async fn limit_is_a_setting() {
+    let harness = Harness::create().await;
+    let order = harness.log_new().await;
+    harness
+        .execute("update receipts set event_time = now() - interval '1 minute'")
+        .await;
+    let running = start(&harness, &["--mail-event-age-max-seconds", "30"]).await;
+    eventually("the mail is held", async || {
+        harness.row(order).await.status == "held"
+    })
+    .await;
+    running.stop().await;
+    assert_eq!(harness.mails().len(), 0);
+}
+
+#[tokio::test]
+async fn list_is_paged_and_rejects_other_filters() {
+    let harness = Harness::create().await;
+    for _ in 0..5 {
+        harness.log_new().await;
+    }
+    harness.execute("update receipts set status = 'held'").await;
+    let running = start(&harness, &[]).await;
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = get(&running, &format!("?status=held&limit=2{after}")).await;
+        let page: Value = page.json().await.unwrap();
+        let ids = page["data"].as_array().unwrap().iter();
+        seen.extend(ids.map(|mail| mail["event_id"].as_str().unwrap().to_owned()));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), 5);
+    assert!(seen.is_sorted() && seen.windows(2).all(|pair| pair[0] != pair[1]));
+    for query in ["", "?status=sent", "?status=held&after=x", "?colour=red"] {
+        let response = get(&running, query).await;
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{query}");
+    }
+    running.stop().await;
+}
