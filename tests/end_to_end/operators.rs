@@ -9,7 +9,9 @@ use endpoints::operator::{DEMO_NAME, DEMO_TOKEN};
 use endpoints::{Service, client};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use testkit::binaries::Binaries;
 use testkit::outages::table::routes_in_source;
+use tokio::process::Command;
 
 use crate::harness::{Harness, REASON, options};
 
@@ -140,6 +142,69 @@ async fn operator_routes_are_only_behind_their_own_door() -> anyhow::Result<()> 
             .await?;
         ensure!(log["data"] == json!([]), "{service}: {log}");
     }
+    harness.stop().await
+}
+
+/// Runs `chargeonce` on the system; returns whether it succeeded, and what it printed.
+async fn chargeonce(
+    harness: &Harness,
+    token: Option<&str>,
+    arguments: &[&str],
+) -> anyhow::Result<(bool, String)> {
+    let mut command = Command::new(Binaries::locate(None)?.path("chargeonce")?);
+    command
+        .args(arguments)
+        .env("CHARGEONCE_STATE_DIR", harness.system.state_dir())
+        .env_remove("CHARGEONCE_OPERATOR_TOKEN");
+    if let Some(token) = token {
+        command.env("CHARGEONCE_OPERATOR_TOKEN", token);
+    }
+    let output = command.kill_on_drop(true).output().await?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok((output.status.success(), text))
+}
+
+#[tokio::test]
+async fn command_needs_a_token_and_a_reason() -> anyhow::Result<()> {
+    let harness = Harness::start(options()).await?;
+    let (done, text) = chargeonce(&harness, None, &["reconcile"]).await?;
+    ensure!(!done && text.contains("--reason"), "{text}");
+    let change = ["reconcile", "--reason", "provider outage"];
+    let (done, text) = chargeonce(&harness, Some("wrong"), &change).await?;
+    ensure!(!done && text.contains("OPERATOR_TOKENS"), "{text}");
+    ensure!(!text.contains("wrong"), "{text}");
+    // Without a token of its own, the command uses the lab's.
+    let (done, text) = chargeonce(&harness, None, &change).await?;
+    ensure!(done, "{text}");
+    let (done, text) = chargeonce(&harness, Some(DEMO_TOKEN), &["audit"]).await?;
+    ensure!(done && text.lines().count() == 1, "{text}");
+    for fact in ["payment", DEMO_NAME, "reconcile", "provider outage"] {
+        ensure!(text.contains(fact), "{fact}: {text}");
+    }
+    harness.stop().await
+}
+
+/// What the command prints must be what the services accept.
+#[tokio::test]
+async fn new_operator_token_is_accepted() -> anyhow::Result<()> {
+    let command = Binaries::locate(None)?.path("chargeonce")?;
+    let output = Command::new(command)
+        .args(["operator-token", "ann"])
+        .output();
+    let text = String::from_utf8(output.await?.stdout)?;
+    let mut indented = text.lines().filter_map(|line| line.strip_prefix("  "));
+    let (token, entry) = indented.next().zip(indented.next()).context("no token")?;
+    let mut options = options();
+    let tokens = ("OPERATOR_TOKENS".to_owned(), entry.to_owned());
+    options.env.payment.push(tokens);
+    let harness = Harness::start(options).await?;
+    let url = harness.system.operator_url(Service::Payment);
+    let list = ["redrive", "list", "--service", "payment", "--url", url];
+    let (done, text) = chargeonce(&harness, Some(token), &list).await?;
+    ensure!(done, "{text}");
+    let (done, text) = chargeonce(&harness, Some(DEMO_TOKEN), &list).await?;
+    ensure!(!done, "the demo token still works: {text}");
     harness.stop().await
 }
 

@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use service_kit::Problem;
+use telemetry::metric;
 
 use crate::operator::{self, Operator, REASON_CHARS_MAX};
 use crate::tokens::Tokens;
@@ -16,6 +17,7 @@ pub(crate) async fn authenticate(
     next: Next,
 ) -> Response {
     if tokens.is_empty() {
+        metrics::counter!(metric::OPERATOR_REQUESTS_REJECTED).increment(1);
         return unauthenticated(
             "operators_not_configured",
             "This service has no operators. Set OPERATOR_TOKENS; `chargeonce operator-token NAME` prints \
@@ -25,6 +27,7 @@ pub(crate) async fn authenticate(
     let token = bearer(request.headers());
     let Some(name) = token.and_then(|token| tokens.name_of(token)) else {
         let has_token = token.is_some();
+        metrics::counter!(metric::OPERATOR_REQUESTS_REJECTED).increment(1);
         tracing::warn!(has_token, method = %request.method(), "operator request rejected");
         return unauthenticated(
             "unknown_operator",

@@ -47,6 +47,8 @@ pub const INBOX_LOG_REPLACED: &str = "inbox_log_replaced_total";
 pub const INBOX_CLIENTS_REPLACED: &str = "inbox_clients_replaced_total";
 /// 1 while a worker makes no progress, by worker; otherwise 0.
 pub const WORKER_STALLED: &str = "worker_stalled";
+/// Requests to the operator listener without the token of an operator.
+pub const OPERATOR_REQUESTS_REJECTED: &str = "operator_requests_rejected_total";
 /// Calls to the provider, by call and outcome.
 pub const PSP_CALLS: &str = "psp_calls_total";
 /// Time of a call to the provider, by call.

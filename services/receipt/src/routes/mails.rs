@@ -125,8 +125,10 @@ async fn release_order(
         let mut connection = database::acquire(&services.pool).await?;
         let mut tx = connection.begin().await?;
         let released = operator::release_order(&mut tx, order_id).await?;
-        let (subject, detail) = (order_id.to_string(), json!({ "released": released }));
-        audit::record(&mut tx, operator, "mails.release", &subject, &detail).await?;
+        if released > 0 {
+            let (subject, detail) = (order_id.to_string(), json!({ "released": released }));
+            audit::record(&mut tx, operator, "mails.release", &subject, &detail).await?;
+        }
         tx.commit().await?;
         Ok(released)
     });
@@ -187,7 +189,7 @@ pub(super) async fn resolve(
         Ok(resolved)
     });
     match resolved.await? {
-        Resolved::Done(mail) => {
+        Resolved::Done(mail) | Resolved::Repeated(mail) => {
             services.due.notify_one();
             Ok(Json(mail))
         }

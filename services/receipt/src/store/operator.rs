@@ -151,8 +151,10 @@ pub struct Decision {
 /// What became of a decision.
 #[derive(Debug)]
 pub enum Resolved {
-    /// Applied now or by an earlier request; the mail as it is now.
+    /// Applied now; the mail as it is now.
     Done(LoggedMail),
+    /// An earlier request made the same decision; the mail as it is now.
+    Repeated(LoggedMail),
     Conflict(LoggedMail),
     NotFound,
 }
@@ -171,7 +173,7 @@ pub async fn decide(tx: &mut PgConnection, decision: &Decision) -> sqlx::Result<
         tries_in_doubt: mail.tries_in_doubt,
     };
     match resolve(state, mail.tries, decision.tries, earlier, decision.action) {
-        Effect::Repeated => Ok(Resolved::Done(mail)),
+        Effect::Repeated => Ok(Resolved::Repeated(mail)),
         Effect::Conflict => Ok(Resolved::Conflict(mail)),
         Effect::Apply(state) => {
             apply(tx, decision, state).await?;
