@@ -256,6 +256,32 @@ impl Harness {
         Ok(())
     }
 
+    /// Waits until this query of a service's database counts so many rows.
+    pub(crate) async fn wait_for_count(
+        &self,
+        service: Service,
+        query: &'static str,
+        expected: i64,
+    ) -> anyhow::Result<()> {
+        let pool = match service {
+            Service::Order => &self.databases.order,
+            Service::Payment => &self.databases.payment,
+            Service::Fulfilment => &self.databases.fulfilment,
+            Service::Receipt => &self.databases.receipt,
+            Service::Psp => &self.databases.psp,
+        };
+        let deadline = tokio::time::Instant::now() + SETTLE_TIMEOUT;
+        loop {
+            let counted: i64 = sqlx::query_scalar(query).fetch_one(pool).await?;
+            if counted == expected {
+                return Ok(());
+            }
+            let late = tokio::time::Instant::now() >= deadline;
+            ensure!(!late, "{counted} instead of {expected}: {query}");
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
     /// Waits until these orders have shipped and everything is settled, then checks every invariant
     /// and that each order has one charge.
     pub(crate) async fn expect_shipped_once(&self, orders: &[Uuid]) -> anyhow::Result<()> {

@@ -33,6 +33,7 @@ mod reconciliation;
 mod redelivery;
 mod refunds;
 mod replicas;
+mod restores;
 mod slow_provider;
 mod store_outages;
 mod trace;
