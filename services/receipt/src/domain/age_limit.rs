@@ -11,11 +11,14 @@ use crate::domain::Status;
 pub struct AgeLimit(pub Duration);
 
 impl AgeLimit {
-    /// Events before this time are too old.
+    /// Events before this time are too old. Never before 1970: the store's clock has a smaller range
+    /// than ours, and with a time outside of it no mail could be leased.
     pub fn cutoff(self, now: DateTime<Utc>) -> DateTime<Utc> {
-        let limit = TimeDelta::from_std(self.0).unwrap_or(TimeDelta::MAX);
-        now.checked_sub_signed(limit)
-            .unwrap_or(DateTime::<Utc>::MIN_UTC)
+        let limit = TimeDelta::from_std(self.0).ok();
+        let cutoff = limit.and_then(|limit| now.checked_sub_signed(limit));
+        cutoff
+            .unwrap_or(DateTime::UNIX_EPOCH)
+            .max(DateTime::UNIX_EPOCH)
     }
 
     /// The status of a new mail about an event of this time.

@@ -125,6 +125,24 @@ async fn limit_is_a_setting() {
     assert_eq!(harness.mails().len(), 0);
 }
 
+/// A limit beyond the range of the store's clock.
+#[tokio::test]
+async fn limit_without_end_holds_nothing() {
+    let harness = Harness::create().await;
+    harness.log_new().await;
+    harness
+        .execute("update receipts set event_time = now() - interval '20 years'")
+        .await;
+    for limit in ["1000000000000", "18446744073709551615"] {
+        let running = start(&harness, &["--mail-event-age-max-seconds", limit]).await;
+        harness.sent(1).await;
+        running.stop().await;
+        harness
+            .execute("update receipts set status = 'pending', sent_at = null, tries_in_doubt = 0")
+            .await;
+    }
+}
+
 #[tokio::test]
 async fn list_is_paged_and_rejects_other_filters() {
     let harness = Harness::create().await;
