@@ -84,7 +84,7 @@ place_some() {
 # one_charge_each N: checks in the provider's database that N orders have one charge each.
 one_charge_each() {
     local counted
-    counted=$(sql psp "select count(*), count(distinct reference) from charges")
+    counted=$(sql psp "select count(*), count(distinct reference) from charges where status = 'captured'")
     [[ $counted == "$1|$1" ]] || fail "expected $1 charges for $1 orders; the ledger has (charges|orders) $counted"
     echo "   count(*) = 1 for each of $1 orders"
 }

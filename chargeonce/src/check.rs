@@ -155,7 +155,11 @@ async fn row_counts(databases: &Databases) -> anyhow::Result<RowCounts> {
     Ok(RowCounts {
         orders: count(&databases.order, "select count(*) from orders").await?,
         direct_payments: direct_payments.await.context("counting direct payments")?,
-        charges: count(&databases.psp, "select count(*) from charges").await?,
+        charges: count(
+            &databases.psp,
+            "select count(*) from charges where status = 'captured'",
+        )
+        .await?,
     })
 }
 

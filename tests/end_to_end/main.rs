@@ -28,6 +28,7 @@ mod paused_payment;
 mod payer;
 mod paying_again;
 mod provider_faults;
+mod provider_outcomes;
 mod receipts;
 mod reconciliation;
 mod redelivery;

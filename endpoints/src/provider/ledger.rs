@@ -10,21 +10,23 @@ use uuid::Uuid;
 /// Ids per query; keeps one bind message well below a megabyte.
 const ORDERS_PER_QUERY_MAX: usize = 10_000;
 
-/// Physical charges per order. An order without a charge is in the result with zero.
+/// Captured charges per order. An order without a charge is in the result with zero.
 pub async fn charges_per_order(
     psp: &PgPool,
     orders: &[Uuid],
 ) -> anyhow::Result<HashMap<Uuid, i64>> {
-    let query = "select reference, count(*) from charges where reference = any($1) group by 1";
+    let query = "select reference, count(*) from charges
+                 where reference = any($1) and status = 'captured' group by 1";
     count_per_order(psp, orders, query).await
 }
 
-/// Refunds per order. An order without a refund is in the result with zero.
+/// Completed refunds per order. An order without a refund is in the result with zero.
 pub async fn refunds_per_order(
     psp: &PgPool,
     orders: &[Uuid],
 ) -> anyhow::Result<HashMap<Uuid, i64>> {
-    let query = "select reference, count(*) from refunds where reference = any($1) group by 1";
+    let query = "select reference, count(*) from refunds
+                 where reference = any($1) and status = 'refunded' group by 1";
     count_per_order(psp, orders, query).await
 }
 
@@ -53,7 +55,8 @@ async fn count_per_order(
 /// an order whose acceptance never reached the caller.
 pub async fn references_charged_twice(psp: &PgPool) -> anyhow::Result<Vec<String>> {
     sqlx::query_scalar(
-        "select reference from charges group by reference having count(*) > 1 limit 100",
+        "select reference from charges where status = 'captured'
+         group by reference having count(*) > 1 limit 100",
     )
     .fetch_all(psp)
     .await

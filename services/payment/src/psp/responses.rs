@@ -225,10 +225,10 @@ impl Entry {
     }
 
     fn as_captured(&self) -> ProviderAnswer {
-        let returned = self.refunds.iter().filter(|it| it.status == "refunded");
+        let mut returned = self.refunds.iter().filter(|it| it.status == "refunded");
         let amount: i64 = returned.clone().map(|it| it.amount).sum();
         let charge_id = self.id.clone();
-        match returned.last() {
+        match returned.next_back() {
             Some(last) if amount >= self.amount => ProviderAnswer::RefundedByHand {
                 charge_id,
                 refund_id: last.id.clone(),
