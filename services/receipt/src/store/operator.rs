@@ -92,7 +92,7 @@ pub async fn page(
     .await
 }
 
-/// The number of mails of a status that waits for an operator, up to [`COUNT_MAX`].
+/// The number of mails of a status that waits for an operator, up to a limit.
 pub async fn count(connection: &mut PgConnection, status: Status) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select count(*) as "count!" from (
