@@ -10,6 +10,7 @@ use leases::{Done, Worker};
 use outbox::Wake;
 use service_kit::{Backoff, FairShare, migration};
 use sqlx::{Connection as _, PgPool};
+use telemetry::metric;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +28,8 @@ use crate::{gauge, psp, routes};
 
 pub async fn build(config: Config) -> anyhow::Result<Application> {
     config.check()?;
+    // An alert watches it: it must exist before the first refusal.
+    metrics::counter!(metric::PSP_CALLS, "call" => "charge", "outcome" => "refused").increment(0);
     let builder = Builder::new("payment", config.application.clone())?;
     let pool = builder.pool().clone();
     let shared = Shared::new(&config, pool.clone())?;
