@@ -60,7 +60,7 @@ pub(super) const WINDOWS: &[Window] = &[
             ("payment", "charge.sending"),
             ("payment", "charge.answered"),
         ]),
-        code: &["services/payment/src/provider.rs#charge.sending"],
+        code: &["services/payment/src/psp.rs#charge.sending"],
         sql: &["services/payment/src/store/payments.rs#record"],
         tests: &[
             "tests/end_to_end/paused_payment.rs#window_17_zombie_charge_after_take_over_charges_nothing",

@@ -133,7 +133,7 @@ impl FollowUps {
         refund_id: &str,
         traceparent: Option<String>,
     ) -> anyhow::Result<()> {
-        let reason = settled.rejection_reason.as_deref().unwrap_or(BY_HAND);
+        let reason = BY_HAND;
         let event = PaymentRefunded {
             v: PAYLOAD_VERSION,
             order_id: settled.order_id,

@@ -6,8 +6,6 @@
 
 use std::pin::Pin;
 
-use service_kit::crash;
-
 use crate::domain::books::Page;
 use crate::domain::{Leased, ProviderAnswer, ProviderCall};
 
@@ -42,12 +40,7 @@ pub trait Provider: Send + Sync {
 /// Makes the call that the row needs.
 pub async fn make(provider: &dyn Provider, call: Call<'_>) -> ProviderAnswer {
     match &call.leased.call {
-        ProviderCall::Charge { payment_method } => {
-            // The lease was valid a moment ago. A process that is paused here may still send the charge
-            // after another process took over; the key makes that harmless.
-            crash::point("charge.sending");
-            provider.charge(call, payment_method).await
-        }
+        ProviderCall::Charge { payment_method } => provider.charge(call, payment_method).await,
         ProviderCall::LookUpCharge => provider.look_up_charge(call).await,
         ProviderCall::CancelKey => provider.cancel_key(call).await,
         ProviderCall::Refund { charge_id, .. } => provider.refund(call, charge_id).await,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use reqwest::{RequestBuilder, Url};
 use serde_json::json;
-use service_kit::retry_after;
+use service_kit::{crash, retry_after};
 use telemetry::http::{CORRELATION_ID, TRACEPARENT};
 
 use crate::domain::ProviderAnswer;
@@ -66,6 +66,9 @@ impl Client {
             "payment_method": payment_method,
         }));
         let request = request.header("idempotency-key", call.leased.key());
+        // The lease was valid a moment ago. A process that is paused here may still send the charge after
+        // another process took over; the key makes that harmless.
+        crash::point("charge.sending");
         let response = send(request, RESPONSE_LEN_MAX).await?;
         let answer = responses::charge(&Expected::of(call.leased), &response);
         let ProviderAnswer::Captured { .. } = &answer else {
