@@ -56,7 +56,15 @@ struct Entry {
     charge_id: Option<String>,
     /// Only charges have them, and only in look-ups.
     #[serde(default)]
-    refunds: Vec<Entry>,
+    refunds: Vec<RefundOfCharge>,
+}
+
+/// A refund as its charge shows it.
+#[derive(Clone, Debug, Deserialize)]
+struct RefundOfCharge {
+    id: String,
+    status: String,
+    amount: i64,
 }
 
 #[derive(Deserialize)]

@@ -156,17 +156,17 @@ fn charge_refunded_by_hand_is_seen() {
         charge["refunds"] = refunds;
         charge_lookup(&EXPECTED, "k", &list(&[charge]), &list(&[]))
     };
-    let mut part = entry("re_1", "refunded", "by-hand");
-    part["amount"] = json!(4_000);
+    // A charge shows less of its refunds than a look-up of the refund does.
+    let refund = |id: &str, status: &str, amount: i64| json!({ "id": id, "status": status, "amount": amount, "idempotency_key": "by-hand" });
+    let part = refund("re_1", "refunded", 4_000);
     assert_eq!(with(json!([part])), captured("ch_1"), "a part is not all");
-    let mut rest = entry("re_2", "refunded", "by-hand-2");
-    rest["amount"] = json!(1_000);
+    let rest = refund("re_2", "refunded", 1_000);
     let whole = ProviderAnswer::RefundedByHand {
         charge_id: "ch_1".to_owned(),
         refund_id: "re_2".to_owned(),
     };
     assert_eq!(with(json!([part, rest])), whole);
-    let failed = entry("re_3", "failed", "by-hand");
+    let failed = refund("re_3", "failed", 5_000);
     assert_eq!(with(json!([failed])), captured("ch_1"));
 }
 
