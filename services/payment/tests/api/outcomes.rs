@@ -86,8 +86,8 @@ async fn definite_error_ends_the_attempt_with_its_code() {
         mount_charge_response(&harness.psp, error(status, "amount_too_small")).await;
         assert_eq!(step(&harness).await, 1, "{status}");
         let event = json!({
-            "v": 1, "order_id": order, "attempt": 1, "failure_code": "amount_too_small",
-            "retry": false,
+            "v": 2, "order_id": order, "attempt": 1, "failure_code": "amount_too_small",
+            "retry": false, "customer_id": "cust-88",
         });
         let expected = ("payment.failed".to_owned(), event);
         assert_eq!(harness.events(order).await, [expected]);

@@ -40,7 +40,8 @@ async fn decline_is_recorded_with_its_event_and_not_retried() {
     assert_eq!(payment.status, "declined");
     assert_eq!(payment.decline_code.as_deref(), Some("insufficient_funds"));
     let event = json!({
-        "v": 1, "order_id": order, "attempt": 1, "decline_code": "insufficient_funds",
+        "v": 2, "order_id": order, "attempt": 1, "decline_code": "insufficient_funds",
+        "customer_id": "cust-88", "due": { "amount": 5_000, "currency": "USD" },
     });
     let expected = ("payment.declined".to_owned(), event);
     assert_eq!(harness.events(order).await, [expected]);
