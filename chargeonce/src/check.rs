@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use endpoints::{Endpoints, provider, status};
-use invariants::{Databases, Verdict, Violation};
+use invariants::{Databases, Severity, Violation};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -164,7 +164,7 @@ async fn row_counts(databases: &Databases) -> anyhow::Result<RowCounts> {
 }
 
 fn is_violated(violation: &Violation) -> bool {
-    violation.verdict == Verdict::Violated
+    violation.severity == Severity::Violated
 }
 
 impl CheckReport {

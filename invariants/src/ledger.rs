@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use sqlx::PgPool;
 
-use crate::Verdict;
+use crate::Severity;
 
 /// Counts money that moved: a charge that is pending or has failed took none, and such a refund gave none
 /// back. A refund counts for the order of its charge, regardless of the refund's own reference.
@@ -70,15 +70,15 @@ impl Ledger {
     }
 
     /// Orders with more than one charge: how many, and whether all but one were refunded.
-    pub(crate) fn charged_more_than_once(&self) -> impl Iterator<Item = (&str, i64, Verdict)> {
+    pub(crate) fn charged_more_than_once(&self) -> impl Iterator<Item = (&str, i64, Severity)> {
         let all = self.0.iter();
         all.filter(|(_, entry)| entry.charges > 1)
             .map(|(order, entry)| {
-                let verdict = match entry.kept_charges {
-                    0 | 1 => Verdict::Repaired,
-                    _ => Verdict::Violated,
+                let severity = match entry.kept_charges {
+                    0 | 1 => Severity::Repaired,
+                    _ => Severity::Violated,
                 };
-                (order.as_str(), entry.charges, verdict)
+                (order.as_str(), entry.charges, severity)
             })
     }
 
@@ -180,13 +180,13 @@ mod tests {
             Ledger(BTreeMap::from([("a".to_owned(), entry)]))
         };
         let captured = BTreeMap::from([("a".to_owned(), 5)]);
-        let verdicts = |ledger: &Ledger| {
+        let severities = |ledger: &Ledger| {
             let found = ledger.charged_more_than_once();
-            found.map(|(.., verdict)| verdict).collect::<Vec<_>>()
+            found.map(|(.., severity)| severity).collect::<Vec<_>>()
         };
-        assert_eq!(verdicts(&twice(2)), [Verdict::Violated]);
+        assert_eq!(severities(&twice(2)), [Severity::Violated]);
         assert_eq!(twice(2).differences(&captured).len(), 1);
-        assert_eq!(verdicts(&twice(1)), [Verdict::Repaired]);
+        assert_eq!(severities(&twice(1)), [Severity::Repaired]);
         assert!(twice(1).differences(&captured).is_empty());
     }
 }

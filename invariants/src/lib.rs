@@ -24,13 +24,13 @@ use sqlx::PgPool;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub invariant: &'static str,
-    pub verdict: Verdict,
+    pub severity: Severity,
     pub detail: String,
 }
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Severity {
     /// It does not hold now.
     Violated,
     /// It was violated once and is repaired: a second charge that was given back.
@@ -40,9 +40,9 @@ pub enum Verdict {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.invariant, self.detail)?;
-        match self.verdict {
-            Verdict::Violated => Ok(()),
-            Verdict::Repaired => f.write_str(" (violated once, repaired)"),
+        match self.severity {
+            Severity::Violated => Ok(()),
+            Severity::Repaired => f.write_str(" (violated once, repaired)"),
         }
     }
 }
@@ -76,10 +76,10 @@ pub async fn always(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     let shipped = shipments::shipped(&databases.fulfilment).await?;
     let ledger = Ledger::read(&databases.psp).await?;
     let mut found = Violations::default();
-    for (order, charges, verdict) in ledger.charged_more_than_once() {
+    for (order, charges, severity) in ledger.charged_more_than_once() {
         found.0.push(Violation {
             invariant: "I1 one charge per order",
-            verdict,
+            severity,
             detail: format!("{order} has {charges}"),
         });
     }
@@ -186,7 +186,7 @@ impl Violations {
     fn add(&mut self, invariant: &'static str, detail: impl Into<String>) {
         self.0.push(Violation {
             invariant,
-            verdict: Verdict::Violated,
+            severity: Severity::Violated,
             detail: detail.into(),
         });
     }

@@ -2,7 +2,7 @@
 
 use endpoints::Service;
 use endpoints::provider::Fault;
-use invariants::Verdict;
+use invariants::Severity;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -93,17 +93,17 @@ async fn second_charge_is_refunded_once_despite_repeated_sweeps() -> anyhow::Res
     let order = harness.place_many(1).await?;
     harness.expect_shipped_once(&order).await?;
     charge_twice(&harness, order[0]).await?;
-    let verdicts = async || -> anyhow::Result<Vec<Verdict>> {
+    let severities = async || -> anyhow::Result<Vec<Severity>> {
         let found = invariants::always(&harness.databases).await?;
-        Ok(found.into_iter().map(|it| it.verdict).collect())
+        Ok(found.into_iter().map(|it| it.severity).collect())
     };
-    assert_eq!(verdicts().await?, [Verdict::Violated]);
+    assert_eq!(severities().await?, [Severity::Violated]);
     for _ in 0..3 {
         reconcile(&harness).await?;
     }
     harness.expect_settled_but(CHARGED_TWICE).await?;
     assert_eq!(harness.books(order[0]).await?, (2, 1));
-    assert_eq!(verdicts().await?, [Verdict::Repaired]);
+    assert_eq!(severities().await?, [Severity::Repaired]);
     let report = reconcile(&harness).await?;
     assert_eq!(report["refunds_opened"], 0);
     harness.stop().await

@@ -51,8 +51,7 @@ async fn republish(harness: &Harness, service: Service) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn payment_restored_to_an_older_state_charges_and_refunds_nothing_again() -> anyhow::Result<()>
-{
+async fn restored_payment_charges_and_refunds_nothing_again() -> anyhow::Result<()> {
     let mut options = options();
     for (name, value) in [
         ("RECONCILE_GRACE_SECONDS", "0"),

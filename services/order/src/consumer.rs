@@ -83,7 +83,7 @@ struct Progress<'a> {
 
 /// The only members of a payload that the order service reads.
 #[derive(Deserialize)]
-struct Outcome {
+struct PaymentOutcome {
     attempt: i32,
     #[serde(default)]
     retry: bool,
@@ -106,7 +106,7 @@ impl FollowOrders {
                 );
                 continue;
             };
-            let outcome: Outcome = serde_json::from_str(&delivery.envelope.payload)
+            let outcome: PaymentOutcome = serde_json::from_str(&delivery.envelope.payload)
                 .with_context(|| format!("reading the attempt of {event} for order {id}"))?;
             if !order.apply(event, outcome.attempt) {
                 let (status, attempt) = (order.change.status, outcome.attempt);

@@ -51,24 +51,7 @@ impl FollowUps {
         traceparent: Option<String>,
     ) -> anyhow::Result<()> {
         if let (Some(principal_id), Some(key)) = (&settled.principal_id, &settled.request_key) {
-            let response = responses::for_settled_attempt(settled, answer);
-            let completion = response.map(|response| Completion {
-                principal_id: principal_id.clone(),
-                key: Key::from_stored(key.clone()),
-                response,
-            });
-            let completion = completion.map(|it| (settled.order_id, it));
-            self.direct.extend(completion);
-            if let ProviderAnswer::RefundedByHand {
-                charge_id,
-                refund_id,
-            } = answer
-            {
-                self.refunds.push(NewRefund {
-                    made_by_hand: Some(refund_id.clone()),
-                    ..refund_of(settled, charge_id, BY_HAND, traceparent)
-                });
-            }
+            self.add_direct(settled, (principal_id, key), answer, traceparent);
             return Ok(());
         }
         let (order_id, attempt) = (settled.order_id, settled.attempt);
@@ -118,10 +101,38 @@ impl FollowUps {
             | ProviderAnswer::Absent
             | ProviderAnswer::Processing
             | ProviderAnswer::KeySpent { .. }
-            | ProviderAnswer::Refused { .. }
+            | ProviderAnswer::NotAccepted { .. }
             | ProviderAnswer::Unknown { .. } => {}
         }
         Ok(())
+    }
+
+    /// A direct charge has no order: its outcome completes the client's key.
+    fn add_direct(
+        &mut self,
+        settled: &SettledAttempt,
+        (principal_id, key): (&str, &str),
+        answer: &ProviderAnswer,
+        traceparent: Option<String>,
+    ) {
+        let response = responses::for_settled_attempt(settled, answer);
+        let completion = response.map(|response| Completion {
+            principal_id: principal_id.to_owned(),
+            key: Key::from_stored(key.to_owned()),
+            response,
+        });
+        let completion = completion.map(|it| (settled.order_id, it));
+        self.direct.extend(completion);
+        if let ProviderAnswer::RefundedByHand {
+            charge_id,
+            refund_id,
+        } = answer
+        {
+            self.refunds.push(NewRefund {
+                made_by_hand: Some(refund_id.clone()),
+                ..refund_of(settled, charge_id, BY_HAND, traceparent)
+            });
+        }
     }
 
     /// The charge is already refunded: fulfilment must not hear that it was captured, and the order ends

@@ -10,7 +10,7 @@ use crate::domain::books::Page;
 use crate::domain::{Leased, ProviderAnswer, ProviderCall};
 
 /// The result of a call.
-pub type Answer<'a> = Pin<Box<dyn Future<Output = ProviderAnswer> + Send + 'a>>;
+pub type AnswerFuture<'a> = Pin<Box<dyn Future<Output = ProviderAnswer> + Send + 'a>>;
 pub type BooksPage<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Page>> + Send + 'a>>;
 
 /// A leased row with the trace that the call belongs to. The call must end before the lease does.
@@ -24,15 +24,15 @@ pub struct Call<'a> {
 /// [`ProviderAnswer::Unknown`].
 pub trait Provider: Send + Sync {
     /// Takes the money, once per [`Leased::key`].
-    fn charge<'a>(&'a self, call: Call<'a>, payment_method: &'a str) -> Answer<'a>;
+    fn charge<'a>(&'a self, call: Call<'a>, payment_method: &'a str) -> AnswerFuture<'a>;
     /// Looks up what the key did, and whether the same order was charged under another key.
-    fn look_up_charge<'a>(&'a self, call: Call<'a>) -> Answer<'a>;
+    fn look_up_charge<'a>(&'a self, call: Call<'a>) -> AnswerFuture<'a>;
     /// Makes the key unusable, or shows what it did. Only a provider that can do this is asked.
-    fn cancel_key<'a>(&'a self, call: Call<'a>) -> Answer<'a>;
+    fn cancel_key<'a>(&'a self, call: Call<'a>) -> AnswerFuture<'a>;
     /// Refunds the whole charge, once per [`Leased::key`], unless it was refunded by hand.
-    fn refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> Answer<'a>;
+    fn refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> AnswerFuture<'a>;
     /// Looks up the refund under the key, and refunds of the charge that were made by hand.
-    fn look_up_refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> Answer<'a>;
+    fn look_up_refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> AnswerFuture<'a>;
     /// One page of the books: charges in the order of their ids, with their refunds.
     fn books<'a>(&'a self, after: &'a str, limit: u32) -> BooksPage<'a>;
 }

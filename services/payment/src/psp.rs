@@ -12,7 +12,7 @@ use service_kit::{crash, retry_after};
 use telemetry::http::{CORRELATION_ID, TRACEPARENT};
 
 use crate::domain::ProviderAnswer;
-use crate::provider::{Answer, BooksPage, Call, Provider};
+use crate::provider::{AnswerFuture, BooksPage, Call, Provider};
 use responses::{Expected, Response};
 
 /// Maximum number of idle connections kept open to the provider.
@@ -174,23 +174,23 @@ impl Client {
 }
 
 impl Provider for Client {
-    fn charge<'a>(&'a self, call: Call<'a>, payment_method: &'a str) -> Answer<'a> {
+    fn charge<'a>(&'a self, call: Call<'a>, payment_method: &'a str) -> AnswerFuture<'a> {
         Box::pin(async move { or_unknown(self.send_charge(call, payment_method).await) })
     }
 
-    fn look_up_charge<'a>(&'a self, call: Call<'a>) -> Answer<'a> {
+    fn look_up_charge<'a>(&'a self, call: Call<'a>) -> AnswerFuture<'a> {
         Box::pin(async move { or_unknown(self.find_charge(call).await) })
     }
 
-    fn cancel_key<'a>(&'a self, call: Call<'a>) -> Answer<'a> {
+    fn cancel_key<'a>(&'a self, call: Call<'a>) -> AnswerFuture<'a> {
         Box::pin(async move { or_unknown(self.cancel(call).await) })
     }
 
-    fn refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> Answer<'a> {
+    fn refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> AnswerFuture<'a> {
         Box::pin(async move { or_unknown(self.send_refund(call, charge_id).await) })
     }
 
-    fn look_up_refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> Answer<'a> {
+    fn look_up_refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> AnswerFuture<'a> {
         Box::pin(async move { or_unknown(self.find_refund(call, charge_id).await) })
     }
 

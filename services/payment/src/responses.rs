@@ -62,7 +62,7 @@ pub fn for_settled_attempt(
         | ProviderAnswer::Absent
         | ProviderAnswer::Processing
         | ProviderAnswer::KeySpent { .. }
-        | ProviderAnswer::Refused { .. }
+        | ProviderAnswer::NotAccepted { .. }
         | ProviderAnswer::Unknown { .. } => return None,
     };
     Some(declined(settled.order_id, code, &settled.correlation_id))

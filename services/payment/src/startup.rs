@@ -28,8 +28,9 @@ use crate::{gauge, psp, routes};
 
 pub async fn build(config: Config) -> anyhow::Result<Application> {
     config.check()?;
-    // An alert watches it: it must exist before the first refusal.
-    metrics::counter!(metric::PSP_CALLS, "call" => "charge", "outcome" => "refused").increment(0);
+    // An alert watches it: it must exist before the first such call.
+    metrics::counter!(metric::PSP_CALLS, "call" => "charge", "outcome" => "not_accepted")
+        .increment(0);
     let builder = Builder::new("payment", config.application.clone())?;
     let pool = builder.pool().clone();
     let shared = Shared::new(&config, pool.clone())?;

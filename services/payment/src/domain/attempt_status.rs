@@ -45,19 +45,20 @@ impl AttemptStatus {
     /// The state after the provider's answer; `None` if the answer changes nothing. A late answer
     /// never changes a settled attempt.
     pub fn next(self, answer: &ProviderAnswer) -> Option<Self> {
-        use ProviderAnswer as Answer;
         let after = match answer {
-            Answer::Captured { .. } | Answer::RefundedByHand { .. } => Self::Captured,
-            Answer::Declined { .. } => Self::Declined,
-            Answer::Failed { .. } => Self::Failed,
-            Answer::Cancelled => Self::Voided,
-            Answer::Absent
-            | Answer::Processing
-            | Answer::KeySpent { .. }
-            | Answer::Refused { .. }
-            | Answer::Unknown { .. } => Self::Unknown,
+            ProviderAnswer::Captured { .. } | ProviderAnswer::RefundedByHand { .. } => {
+                Self::Captured
+            }
+            ProviderAnswer::Declined { .. } => Self::Declined,
+            ProviderAnswer::Failed { .. } => Self::Failed,
+            ProviderAnswer::Cancelled => Self::Voided,
+            ProviderAnswer::Absent
+            | ProviderAnswer::Processing
+            | ProviderAnswer::KeySpent { .. }
+            | ProviderAnswer::NotAccepted { .. }
+            | ProviderAnswer::Unknown { .. } => Self::Unknown,
             // Answers about refunds do not concern attempts.
-            Answer::Refunded { .. } => return None,
+            ProviderAnswer::Refunded { .. } => return None,
         };
         (self.is_open() && after != self).then_some(after)
     }

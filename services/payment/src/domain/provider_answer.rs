@@ -39,7 +39,7 @@ pub enum ProviderAnswer {
     },
     /// The provider did not accept the call from us: credentials, limits, or a key that it knows with
     /// another request. An operator has to look; until then the call is repeated.
-    Refused {
+    NotAccepted {
         reason: String,
         retry_after: Option<Duration>,
     },
@@ -63,7 +63,7 @@ impl ProviderAnswer {
             Self::Absent => "absent",
             Self::Processing => "processing",
             Self::KeySpent { .. } => "key_spent",
-            Self::Refused { .. } => "refused",
+            Self::NotAccepted { .. } => "not_accepted",
             Self::Unknown { .. } => "unknown",
         }
     }
@@ -74,7 +74,7 @@ impl ProviderAnswer {
             Self::Absent => Some("the provider has no entry under the key"),
             Self::Processing => Some("the provider is processing the call"),
             Self::KeySpent { reason }
-            | Self::Refused { reason, .. }
+            | Self::NotAccepted { reason, .. }
             | Self::Unknown { reason, .. } => Some(reason),
             Self::Captured { .. }
             | Self::RefundedByHand { .. }
@@ -88,7 +88,9 @@ impl ProviderAnswer {
     /// How long the provider asked us to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Refused { retry_after, .. } | Self::Unknown { retry_after, .. } => *retry_after,
+            Self::NotAccepted { retry_after, .. } | Self::Unknown { retry_after, .. } => {
+                *retry_after
+            }
             _ => None,
         }
     }
@@ -124,7 +126,7 @@ pub(super) mod tests {
             ProviderAnswer::KeySpent {
                 reason: text("status 500"),
             },
-            ProviderAnswer::Refused {
+            ProviderAnswer::NotAccepted {
                 reason: text("status 401"),
                 retry_after: None,
             },

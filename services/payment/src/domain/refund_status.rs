@@ -33,20 +33,19 @@ impl RefundStatus {
 
     /// The state after the provider's answer; `None` if the answer changes nothing.
     pub fn next(self, answer: &ProviderAnswer) -> Option<Self> {
-        use ProviderAnswer as Answer;
         let after = match answer {
-            Answer::Refunded { .. } => Self::Refunded,
-            Answer::Failed { .. } => Self::Failed,
-            Answer::Absent
-            | Answer::Processing
-            | Answer::KeySpent { .. }
-            | Answer::Refused { .. }
-            | Answer::Unknown { .. } => Self::Unknown,
+            ProviderAnswer::Refunded { .. } => Self::Refunded,
+            ProviderAnswer::Failed { .. } => Self::Failed,
+            ProviderAnswer::Absent
+            | ProviderAnswer::Processing
+            | ProviderAnswer::KeySpent { .. }
+            | ProviderAnswer::NotAccepted { .. }
+            | ProviderAnswer::Unknown { .. } => Self::Unknown,
             // Answers about attempts do not concern refunds.
-            Answer::Captured { .. }
-            | Answer::RefundedByHand { .. }
-            | Answer::Declined { .. }
-            | Answer::Cancelled => return None,
+            ProviderAnswer::Captured { .. }
+            | ProviderAnswer::RefundedByHand { .. }
+            | ProviderAnswer::Declined { .. }
+            | ProviderAnswer::Cancelled => return None,
         };
         (self.is_open() && after != self).then_some(after)
     }

@@ -108,7 +108,7 @@ pub(super) fn cancellation(expected: &Expected<'_>, response: &Response) -> Prov
     if response.status != 200 {
         // Not a definite error about the charge: the key may have been used.
         return match response.error() {
-            ProviderAnswer::Failed { code } => response.refused(&code),
+            ProviderAnswer::Failed { code } => response.not_accepted(&code),
             other => other,
         };
     }
@@ -209,7 +209,7 @@ fn refunded_by_hand(
         let code = PARTIALLY_REFUNDED.to_owned();
         ProviderAnswer::Failed { code }
     } else if amount > expected.amount {
-        response.refused(&format!("{amount} refunded of {}", expected.amount))
+        response.not_accepted(&format!("{amount} refunded of {}", expected.amount))
     } else {
         ProviderAnswer::Refunded {
             refund_id: last.id.clone(),
@@ -220,7 +220,7 @@ fn refunded_by_hand(
 impl Entry {
     fn as_charge(&self, expected: &Expected<'_>, response: &Response) -> ProviderAnswer {
         if let Some(mismatch) = self.mismatch(expected) {
-            return response.refused(&mismatch);
+            return response.not_accepted(&mismatch);
         }
         match &*self.status {
             "captured" => self.as_captured(),
@@ -247,7 +247,7 @@ impl Entry {
 
     fn as_refund(&self, expected: &Expected<'_>, response: &Response) -> ProviderAnswer {
         if let Some(mismatch) = self.mismatch(expected) {
-            return response.refused(&mismatch);
+            return response.not_accepted(&mismatch);
         }
         match &*self.status {
             "refunded" => ProviderAnswer::Refunded {
@@ -295,7 +295,7 @@ impl Response {
             200 => Ok(self.parse::<List>()?.data),
             _ => Err(match self.error() {
                 // A look-up that fails says nothing about the charge.
-                ProviderAnswer::Failed { code } => self.refused(&code),
+                ProviderAnswer::Failed { code } => self.not_accepted(&code),
                 ProviderAnswer::KeySpent { .. } => self.unknown(),
                 other => other,
             }),
@@ -312,9 +312,9 @@ impl Response {
     /// limit or a key in flight says nothing about the charge, and must not end every order.
     fn error(&self) -> ProviderAnswer {
         match (self.status, self.code()) {
-            (400 | 404 | 422, Some(code)) if code == KEY_REUSED => self.refused(&code),
+            (400 | 404 | 422, Some(code)) if code == KEY_REUSED => self.not_accepted(&code),
             (400 | 404 | 422, Some(code)) => ProviderAnswer::Failed { code },
-            (401 | 403 | 408 | 409 | 425 | 429, _) => ProviderAnswer::Refused {
+            (401 | 403 | 408 | 409 | 425 | 429, _) => ProviderAnswer::NotAccepted {
                 reason: format!("status {}", self.status),
                 retry_after: self.retry_after,
             },
@@ -325,8 +325,8 @@ impl Response {
         }
     }
 
-    fn refused(&self, why: &str) -> ProviderAnswer {
-        ProviderAnswer::Refused {
+    fn not_accepted(&self, why: &str) -> ProviderAnswer {
+        ProviderAnswer::NotAccepted {
             reason: format!("{} with {why}", self.status),
             retry_after: self.retry_after,
         }

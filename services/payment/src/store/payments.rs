@@ -72,30 +72,30 @@ pub async fn lease_due(
     )
     .fetch_all(connection)
     .await?;
-    let leased = rows.into_iter().map(|row| Leased {
-        order_id: row.order_id,
-        attempt: row.attempt,
-        principal: row.principal,
-        token: row.token,
-        ends: request.ends.clone(),
-        amount: row.amount,
-        currency: row.currency,
-        tries: row.tries,
-        correlation_id: row.correlation_id,
-        traceparent: row.traceparent,
-        reference: row.reference,
-        rejected: row.rejected,
-        key_state: row.key_state,
-        sent_ago: row.sent_ago.map(age),
-        call: ProviderCall::for_attempt(
-            AttemptSituation {
-                rejected: row.rejected,
-                forgotten: row.forgotten,
-                key_state: row.key_state,
-                can_cancel: limits.can_cancel,
-            },
-            row.payment_method,
-        ),
+    let leased = rows.into_iter().map(|row| {
+        let situation = AttemptSituation {
+            rejected: row.rejected,
+            forgotten: row.forgotten,
+            key_state: row.key_state,
+            can_cancel: limits.can_cancel,
+        };
+        Leased {
+            order_id: row.order_id,
+            attempt: row.attempt,
+            principal: row.principal,
+            token: row.token,
+            ends: request.ends.clone(),
+            amount: row.amount,
+            currency: row.currency,
+            tries: row.tries,
+            correlation_id: row.correlation_id,
+            traceparent: row.traceparent,
+            reference: row.reference,
+            rejected: row.rejected,
+            key_state: row.key_state,
+            sent_ago: row.sent_ago.map(age),
+            call: ProviderCall::for_attempt(situation, row.payment_method),
+        }
     });
     Ok(leased.collect())
 }

@@ -23,6 +23,7 @@ mod plans;
 mod provider;
 mod queues;
 mod reconciling;
+mod reconciling_pages;
 mod recording;
 mod refunds;
 mod rejections;

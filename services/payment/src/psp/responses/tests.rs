@@ -68,7 +68,7 @@ fn status_of_a_charge_decides() {
 }
 
 #[test]
-fn charge_that_is_not_what_we_asked_for_is_refused() {
+fn charge_that_is_not_what_we_asked_for_is_not_accepted() {
     for (member, value) in [
         ("amount", json!(4_999)),
         ("currency", json!("EUR")),
@@ -77,7 +77,7 @@ fn charge_that_is_not_what_we_asked_for_is_refused() {
         let mut other = entry("ch_1", "captured", "k");
         other[member] = value;
         let answer = charge(&EXPECTED, &response(201, &other));
-        assert_eq!(answer.name(), "refused", "{member}");
+        assert_eq!(answer.name(), "not_accepted", "{member}");
     }
 }
 
@@ -89,14 +89,14 @@ fn only_three_statuses_with_a_code_are_definite_errors() {
             let expected = match (status, body == json!({})) {
                 (400 | 404 | 422, false) => "failed",
                 (402, false) => "declined",
-                (401 | 403 | 408 | 409 | 425 | 429, _) => "refused",
+                (401 | 403 | 408 | 409 | 425 | 429, _) => "not_accepted",
                 _ => "unknown",
             };
             assert_eq!(answer.name(), expected, "{status} {body}");
         }
     }
     let reused = charge(&EXPECTED, &response(422, &error(KEY_REUSED)));
-    assert_eq!(reused.name(), "refused");
+    assert_eq!(reused.name(), "not_accepted");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn cancellation_shows_whether_the_key_was_used() {
     assert_eq!(read(&body("captured", Value::Null)).name(), "unknown");
     // The provider has no cancellation: the key may still have been used.
     let missing = response(404, &error("not_supported"));
-    assert_eq!(cancellation(&EXPECTED, &missing).name(), "refused");
+    assert_eq!(cancellation(&EXPECTED, &missing).name(), "not_accepted");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn charge_is_absent_only_if_no_money_moved_under_the_order() {
     assert_eq!(look(&down, &none).name(), "unknown");
     assert_eq!(look(&none, &down).name(), "unknown");
     let unauthorised = response(401, &json!({}));
-    assert_eq!(look(&unauthorised, &none).name(), "refused");
+    assert_eq!(look(&unauthorised, &none).name(), "not_accepted");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn status_of_a_refund_decides() {
         failed("charge_disputed")
     );
     assert_eq!(read(422, &error(ALREADY_REFUNDED)).name(), "key_spent");
-    assert_eq!(read(403, &error("forbidden")).name(), "refused");
+    assert_eq!(read(403, &error("forbidden")).name(), "not_accepted");
 }
 
 #[test]
