@@ -30,7 +30,8 @@ pub async fn lease_due(
     floors: &Floors<'_>,
     limits: &ProviderLimits,
 ) -> sqlx::Result<Vec<Leased>> {
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        LeasedRow,
         r#"with due as materialized (
             select first.order_id, first.attempt, extract(epoch from now() - sent_at) as sent_ago,
                    first_called_at <= now() - make_interval(secs => $3) as forgotten
@@ -72,32 +73,55 @@ pub async fn lease_due(
     )
     .fetch_all(connection)
     .await?;
-    let leased = rows.into_iter().map(|row| {
+    let rows = rows.into_iter();
+    Ok(rows.map(|row| row.leased(request, limits)).collect())
+}
+
+/// What the lease returns of each attempt.
+struct LeasedRow {
+    order_id: Uuid,
+    attempt: i32,
+    principal: String,
+    token: Uuid,
+    amount: i64,
+    currency: String,
+    payment_method: String,
+    tries: i32,
+    correlation_id: String,
+    traceparent: Option<String>,
+    reference: String,
+    key_state: KeyState,
+    sent_ago: Option<f64>,
+    rejected: bool,
+    forgotten: bool,
+}
+
+impl LeasedRow {
+    fn leased(self, request: &LeaseRequest, limits: &ProviderLimits) -> Leased {
         let situation = AttemptSituation {
-            rejected: row.rejected,
-            forgotten: row.forgotten,
-            key_state: row.key_state,
+            rejected: self.rejected,
+            forgotten: self.forgotten,
+            key_state: self.key_state,
             can_cancel: limits.can_cancel,
         };
         Leased {
-            order_id: row.order_id,
-            attempt: row.attempt,
-            principal: row.principal,
-            token: row.token,
+            order_id: self.order_id,
+            attempt: self.attempt,
+            principal: self.principal,
+            token: self.token,
             ends: request.ends.clone(),
-            amount: row.amount,
-            currency: row.currency,
-            tries: row.tries,
-            correlation_id: row.correlation_id,
-            traceparent: row.traceparent,
-            reference: row.reference,
-            rejected: row.rejected,
-            key_state: row.key_state,
-            sent_ago: row.sent_ago.map(age),
-            call: ProviderCall::for_attempt(situation, row.payment_method),
+            amount: self.amount,
+            currency: self.currency,
+            tries: self.tries,
+            correlation_id: self.correlation_id,
+            traceparent: self.traceparent,
+            reference: self.reference,
+            rejected: self.rejected,
+            key_state: self.key_state,
+            sent_ago: self.sent_ago.map(age),
+            call: ProviderCall::for_attempt(situation, self.payment_method),
         }
-    });
-    Ok(leased.collect())
+    }
 }
 
 /// An age that Postgres computed. Negative after a clock was set back; that counts as now.
