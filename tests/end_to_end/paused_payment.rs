@@ -80,13 +80,33 @@ async fn wait_for_outcome(harness: &Harness, outcome: &str) -> anyhow::Result<()
     received.context("the zombie never received a response")?
 }
 
+/// Waits until the provider has replayed a response: the zombie's call has reached it.
+async fn wait_for_replay(harness: &Harness) -> anyhow::Result<()> {
+    let url = format!("{}/metrics", harness.system.url(Service::Psp));
+    let wait = async {
+        loop {
+            let text = reqwest::get(&url).await?.text().await?;
+            let mut lines = text.lines();
+            if lines.any(|it| it.starts_with("psp_replays_total ") && !it.ends_with(" 0")) {
+                return anyhow::Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    let replayed = tokio::time::timeout(PAUSED_WITHIN, wait).await;
+    replayed.context("the zombie's charge did not reach the provider")?
+}
+
 #[tokio::test]
 async fn window_17_zombie_charge_after_take_over_charges_nothing() -> anyhow::Result<()> {
     let harness = start(None).await?;
     let (order, resume) = pause_at(&harness, "charge.sending").await?;
     harness.expect_shipped_once(&[order]).await?;
     resume();
-    wait_for_outcome(&harness, "captured").await?;
+    // The provider replays the charge. The lease is over, so the zombie has no time to look up what has
+    // become of it, and believes nothing.
+    wait_for_outcome(&harness, "unknown").await?;
+    wait_for_replay(&harness).await?;
     harness.expect_shipped_once(&[order]).await?;
     harness.stop().await
 }
