@@ -19,7 +19,10 @@ struct Expected {
     allowed: &'static str,
 }
 
-/// A charge that was refunded by hand before it was recorded is not announced as captured.
+const CHARGED: &str = "select order_id::text, count(*) from payments
+     where charge_id is not null and principal_id is null group by 1";
+/// A charge that was refunded before it was recorded is not announced as captured. It may have been
+/// announced before, if payment's database was restored to an older state.
 const RECEIPTS: &str = "select order_id::text, count(*) from payments
      where charge_id is not null and principal_id is null
        and not exists (select from refunds where refunds.charge_id = payments.charge_id
@@ -44,7 +47,7 @@ const EXPECTED: [Expected; 4] = [
     Expected {
         mail_type: "receipt",
         required: RECEIPTS,
-        allowed: RECEIPTS,
+        allowed: CHARGED,
     },
     Expected {
         mail_type: "decline",
