@@ -19,10 +19,10 @@ create table audit_log (
 
 -- The log is evidence, so rows are only added. For each statement: a truncate has no rows to look at, and
 -- a statement that would change nothing is a mistake too.
-create function refuse_audit_log_change() returns trigger language plpgsql as $$
+create function block_audit_log_change() returns trigger language plpgsql as $$
 begin
     raise exception 'audit_log is append-only: % is not allowed', tg_op using errcode = 'insufficient_privilege';
 end $$;
 
 create trigger audit_log_append_only before update or delete or truncate on audit_log
-    for each statement execute function refuse_audit_log_change();
+    for each statement execute function block_audit_log_change();

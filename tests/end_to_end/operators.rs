@@ -1,4 +1,4 @@
-//! Operators have a door of their own: no operator route is on a customers' port, and none works without
+//! Operators have their own listener: no operator route is on a customers' port, and none works without
 //! a token and a reason.
 
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ async fn send(request: RequestBuilder) -> anyhow::Result<(u16, String)> {
 }
 
 #[tokio::test]
-async fn operator_routes_are_only_behind_their_own_door() -> anyhow::Result<()> {
+async fn operator_routes_are_only_on_the_operator_listener() -> anyhow::Result<()> {
     let routes = operator_routes()?;
     ensure!(routes.len() >= 18, "routes are missing: {routes:#?}");
     let harness = Harness::start(options()).await?;

@@ -31,6 +31,9 @@ pub struct PaymentSummary<'a> {
     /// The provider's reason, if the payment was declined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decline_code: Option<&'a str>,
+    /// The provider's error, if the payment failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_code: Option<&'a str>,
 }
 
 /// The response to a direct charge that this answer settled; `None` if the answer settles nothing.
@@ -50,6 +53,7 @@ pub fn for_settled_attempt(
                 reference: settled.reference.as_deref(),
                 charge_id: Some(charge_id),
                 decline_code: None,
+                failure_code: None,
             };
             return Some(of_summary(StatusCode::CREATED, &summary));
         }
@@ -126,7 +130,7 @@ fn failed(payment_id: Uuid, code: &str, correlation_id: &str) -> StoredResponse 
         StatusCode::PAYMENT_REQUIRED,
         "payment_failed",
         "The provider could not make the payment. No money was taken, and none will be. To try again, \
-         send a new request with a new key.",
+         use a new key and a new reference.",
     );
     let problem = about(problem, payment_id)
         .with("failure_code", code)
@@ -158,6 +162,7 @@ impl<'a> From<&'a Payment> for PaymentSummary<'a> {
             reference: payment.reference.as_deref(),
             charge_id: payment.charge_id.as_deref(),
             decline_code: payment.decline_code.as_deref(),
+            failure_code: payment.failure_code.as_deref(),
         }
     }
 }

@@ -48,7 +48,7 @@ use crate::waiting::Wait;
         (
             status = 200,
             description = "The reference already belongs to this payment with the same content, \
-                and it is settled: `captured`, or `declined` with its code. This request charged \
+                and it is settled: `captured`, or `declined` or `failed` with its code. This request charged \
                 nothing",
             body = PaymentSummary<'static>,
             headers(

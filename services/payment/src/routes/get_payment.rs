@@ -45,8 +45,9 @@ pub(super) async fn handle(
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PaymentView {
     payment_id: Uuid,
-    /// `pending`, `unknown`, `captured` or `declined`. `unknown`: the provider's response was lost,
-    /// so there may be a charge. The service asks the provider again until the outcome is known.
+    /// `pending`, `unknown`, `captured`, `declined` or `failed`. `unknown`: the provider's response was
+    /// lost, so there may be a charge. The service asks the provider again until the outcome is known.
+    /// `failed`: the provider answered with a definite error, and took no money.
     status: &'static str,
     /// In the currency's minor unit.
     amount: i64,
@@ -55,6 +56,8 @@ pub(super) struct PaymentView {
     reference: Option<String>,
     charge_id: Option<String>,
     decline_code: Option<String>,
+    /// The provider's error, if the payment failed.
+    failure_code: Option<String>,
     /// Why the outcome is unknown.
     reason: Option<String>,
     /// Calls to the provider so far.
@@ -76,6 +79,7 @@ impl From<Payment> for PaymentView {
             reference: payment.reference,
             charge_id: payment.charge_id,
             decline_code: payment.decline_code,
+            failure_code: payment.failure_code,
             reason: payment.last_error,
             tries: payment.tries,
             next_try_at: payment.status.is_open().then_some(payment.due_at),

@@ -22,11 +22,14 @@ pub(super) struct PaymentProblem {
     /// The provider's reason; only for a decline.
     #[schema(example = "insufficient_funds")]
     decline_code: Option<String>,
+    /// The provider's error; only for a payment that failed.
+    #[schema(example = "amount_too_small")]
+    failure_code: Option<String>,
 }
 
-/// `payment_declined`: the provider took no money and never will; `decline_code` says why. A
-/// decline is final: it is stored under the key and replayed. To try another card, use a new key
-/// and a new reference.
+/// `payment_declined`: the provider took no money and never will; `decline_code` says why.
+/// `payment_failed`: the same after a definite error of the provider; `failure_code` says which. Both are
+/// final: they are stored under the key and replayed. To try again, use a new key and a new reference.
 #[derive(IntoResponses)]
 #[response(
     status = 402,

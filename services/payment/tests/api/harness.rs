@@ -113,6 +113,20 @@ impl Harness {
         }
     }
 
+    /// Lets everything become due, calls the provider once for each row, and records the answers. Returns
+    /// how many rows are settled.
+    pub(crate) async fn step(&self) -> usize {
+        self.pass_time().await;
+        let answers = self.stepper(LONG).call().await;
+        self.record(&answers).await.unwrap()
+    }
+
+    /// The types of the order's events, in the order of their writing.
+    pub(crate) async fn event_types(&self, order: Uuid) -> Vec<String> {
+        let events = self.events(order).await;
+        events.into_iter().map(|(kind, _)| kind).collect()
+    }
+
     /// Stores the first attempt of a new order.
     pub(crate) async fn open_new(&self) -> Uuid {
         let order_id = Uuid::new_v4();

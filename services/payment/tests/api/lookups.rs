@@ -34,12 +34,6 @@ async fn age_first_call(harness: &Harness, age: Duration) {
     assert_eq!(aged.unwrap().rows_affected(), 1);
 }
 
-async fn step(harness: &Harness) -> usize {
-    harness.pass_time().await;
-    let answers = harness.stepper(LONG).call().await;
-    harness.record(&answers).await.unwrap()
-}
-
 async fn charges_sent(harness: &Harness) -> usize {
     request_bodies(&harness.psp, "POST", "/v1/charges")
         .await
@@ -54,7 +48,7 @@ async fn charge_is_looked_up_before_the_key_window_closes() {
     let charge = charge_of(order, "ch_found", &key);
     mount_look_up(&harness.psp, json!([charge])).await;
     age_first_call(&harness, RESEND_MAX).await;
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     let payment = harness.payment(order, 1).await;
     assert_eq!(payment.status, "captured");
     assert_eq!(payment.charge_id.as_deref(), Some("ch_found"));
@@ -67,7 +61,7 @@ async fn same_key_is_sent_again_inside_the_window() {
     let harness = Harness::create().await;
     let order = sent_without_answer(&harness).await;
     age_first_call(&harness, RESEND_MAX - Duration::from_secs(60)).await;
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     assert_eq!(harness.payment(order, 1).await.status, "captured");
     assert_eq!(charges_sent(&harness).await, 2);
 }
@@ -78,14 +72,14 @@ async fn absent_charge_allows_one_more_send_of_the_attempt() {
     let order = sent_without_answer(&harness).await;
     mount_look_up(&harness.psp, json!([])).await;
     age_first_call(&harness, RESEND_MAX).await;
-    assert_eq!(step(&harness).await, 0);
+    assert_eq!(harness.step().await, 0);
     let between = harness.payment(order, 1).await;
     assert_eq!(between.status, "unknown");
     let reason = "the provider has no entry under the key";
     assert_eq!(between.last_error.as_deref(), Some(reason));
     assert_eq!(charges_sent(&harness).await, 1);
 
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     assert_eq!(harness.payment(order, 1).await.status, "captured");
     let sent = request_bodies(&harness.psp, "POST", "/v1/charges").await;
     assert_eq!(sent, vec![expected_call(order, 1).1; 2]);
@@ -99,7 +93,7 @@ async fn charge_under_another_key_allows_no_second_charge() {
     mount_look_up(&harness.psp, json!([other])).await;
     age_first_call(&harness, RESEND_MAX).await;
     for _ in 0..3 {
-        assert_eq!(step(&harness).await, 0);
+        assert_eq!(harness.step().await, 0);
     }
     let payment = harness.payment(order, 1).await;
     assert_eq!(payment.status, "unknown");
@@ -115,7 +109,7 @@ async fn look_up_without_an_answer_is_repeated_and_sends_nothing() {
     age_first_call(&harness, RESEND_MAX).await;
     // Nothing is mounted for look-ups, and a 404 is not a definite answer about a charge.
     for _ in 0..3 {
-        assert_eq!(step(&harness).await, 0);
+        assert_eq!(harness.step().await, 0);
     }
     let payment = harness.payment(order, 1).await;
     assert_eq!((&*payment.status, payment.tries), ("unknown", 4));

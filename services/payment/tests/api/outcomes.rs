@@ -13,16 +13,12 @@ use wiremock::ResponseTemplate;
 
 use crate::harness::{Harness, LONG};
 use crate::provider::{
-    captured, charge_of, key_cancelled, mount_cancellation, mount_captures, mount_charge_response,
-    mount_first_charge_responses, mount_look_up, mount_refund_look_up, mount_refunds,
-    request_bodies,
+    captured, charge_of, error, key_cancelled, mount_cancellation, mount_captures,
+    mount_charge_response, mount_first_charge_responses, mount_look_up, mount_refund_look_up,
+    mount_refunds, request_bodies,
 };
 use crate::rejections::reject;
 use crate::stepper::{LIMITS, RESEND_MAX, Stepper};
-
-async fn step(harness: &Harness) -> usize {
-    step_with(harness, LIMITS).await
-}
 
 async fn step_with(harness: &Harness, limits: ProviderLimits) -> usize {
     harness.pass_time().await;
@@ -34,16 +30,6 @@ async fn step_with(harness: &Harness, limits: ProviderLimits) -> usize {
 
 async fn sent(harness: &Harness, path: &str) -> usize {
     request_bodies(&harness.psp, "POST", path).await.len()
-}
-
-async fn event_types(harness: &Harness, order: Uuid) -> Vec<String> {
-    let events = harness.events(order).await;
-    events.into_iter().map(|(kind, _)| kind).collect()
-}
-
-fn error(status: u16, code: &str) -> ResponseTemplate {
-    let body = json!({ "error": { "code": code, "message": "no" } });
-    ResponseTemplate::new(status).set_body_json(body)
 }
 
 fn replayed(response: ResponseTemplate) -> ResponseTemplate {
@@ -66,14 +52,14 @@ async fn charge_that_is_processed_later_is_looked_up_until_it_ends() {
         let order = harness.open_new().await;
         let pending = ResponseTemplate::new(201).set_body_json(with_status(order, "pending"));
         mount_charge_response(&harness.psp, pending).await;
-        assert_eq!(step(&harness).await, 0);
+        assert_eq!(harness.step().await, 0);
         assert_eq!(harness.payment(order, 1).await.status, "unknown");
         let mut ended = with_status(order, end);
         ended["failure_code"] = json!("insufficient_funds");
         mount_look_up(&harness.psp, json!([ended])).await;
-        assert_eq!(step(&harness).await, 1);
+        assert_eq!(harness.step().await, 1);
         assert_eq!(harness.payment(order, 1).await.status, status);
-        assert_eq!(event_types(&harness, order).await, [event]);
+        assert_eq!(harness.event_types(order).await, [event]);
         assert_eq!(sent(&harness, "/v1/charges").await, 1, "sent once");
     }
 }
@@ -84,7 +70,7 @@ async fn definite_error_ends_the_attempt_with_its_code() {
         let harness = Harness::create().await;
         let order = harness.open_new().await;
         mount_charge_response(&harness.psp, error(status, "amount_too_small")).await;
-        assert_eq!(step(&harness).await, 1, "{status}");
+        assert_eq!(harness.step().await, 1, "{status}");
         let event = json!({
             "v": 2, "order_id": order, "attempt": 1, "failure_code": "amount_too_small",
             "retry": false, "customer_id": "cust-88",
@@ -112,10 +98,10 @@ async fn rejected_calls_ends_no_attempt() {
     mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     for _ in 0..7 {
-        assert_eq!(step(&harness).await, 0);
+        assert_eq!(harness.step().await, 0);
         assert_eq!(harness.payment(order, 1).await.status, "unknown");
     }
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     assert_eq!(harness.payment(order, 1).await.status, "captured");
 }
 
@@ -126,11 +112,11 @@ async fn stored_error_is_looked_up_at_once_and_ends_the_attempt() {
     mount_first_charge_responses(&harness.psp, 1, error(500, "provider_error")).await;
     mount_charge_response(&harness.psp, replayed(error(500, "provider_error"))).await;
     mount_look_up(&harness.psp, json!([])).await;
-    assert_eq!(step(&harness).await, 0, "may be transient");
-    assert_eq!(step(&harness).await, 0, "replayed: the key is spent");
+    assert_eq!(harness.step().await, 0, "may be transient");
+    assert_eq!(harness.step().await, 0, "replayed: the key is spent");
     let between = harness.payment(order, 1).await;
     assert!(between.due_in_s <= 0.0, "no backoff: {between:?}");
-    assert_eq!(step(&harness).await, 1, "nothing was charged");
+    assert_eq!(harness.step().await, 1, "nothing was charged");
     let events = harness.events(order).await;
     assert_eq!(events[0].0, "payment.failed");
     assert_eq!(events[0].1["retry"], true, "the order may try again");
@@ -143,8 +129,8 @@ async fn stored_error_after_a_charge_is_captured() {
     let order = harness.open_new().await;
     mount_charge_response(&harness.psp, replayed(error(500, "provider_error"))).await;
     mount_look_up(&harness.psp, json!([with_status(order, "captured")])).await;
-    assert_eq!(step(&harness).await, 0);
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 0);
+    assert_eq!(harness.step().await, 1);
     assert_eq!(harness.payment(order, 1).await.status, "captured");
 }
 
@@ -188,7 +174,7 @@ async fn without_cancellation_a_sent_attempt_is_settled_first() {
     assert_eq!(step_with(&harness, no_cancellation).await, 1, "captured");
     assert_eq!(step_with(&harness, no_cancellation).await, 1, "refunded");
     let expected = ["payment.captured", "payment.refunded"];
-    assert_eq!(event_types(&harness, order).await, expected);
+    assert_eq!(harness.event_types(order).await, expected);
     assert_eq!(sent(&harness, "/v1/cancellations").await, 0);
 }
 
@@ -207,7 +193,7 @@ async fn rejected_attempt_that_is_absent_is_voided() {
     let forgotten = "update payments set first_called_at = now() - interval '1 day'";
     harness.execute(forgotten).await;
     assert_eq!(step_with(&harness, no_cancellation).await, 1);
-    assert_eq!(event_types(&harness, order).await, ["payment.voided"]);
+    assert_eq!(harness.event_types(order).await, ["payment.voided"]);
     assert_eq!(sent(&harness, "/v1/charges").await, 1);
 }
 
@@ -222,7 +208,7 @@ async fn attempt_from_an_old_event_starts_with_a_look_up() {
     new.requested_at = Utc::now() - RESEND_MAX - Duration::from_secs(60);
     let mut connection = harness.pool.acquire().await.unwrap();
     attempts::open(&mut connection, &[new]).await.unwrap();
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     let payment = harness.payment(order, 1).await;
     assert_eq!(payment.charge_id.as_deref(), Some("ch_1"));
     assert_eq!(sent(&harness, "/v1/charges").await, 0, "never sent");
@@ -240,9 +226,9 @@ async fn replayed_capture_that_was_refunded_by_hand_never_ships() {
     refund["status"] = json!("refunded");
     charge["refunds"] = json!([refund]);
     mount_look_up(&harness.psp, json!([charge])).await;
-    assert_eq!(step(&harness).await, 0);
-    assert_eq!(step(&harness).await, 1);
-    assert_eq!(event_types(&harness, order).await, ["payment.refunded"]);
+    assert_eq!(harness.step().await, 0);
+    assert_eq!(harness.step().await, 1);
+    assert_eq!(harness.event_types(order).await, ["payment.refunded"]);
 }
 
 #[tokio::test]
@@ -250,16 +236,16 @@ async fn charge_refunded_by_hand_is_not_refunded_again() {
     let harness = Harness::create().await;
     mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     let mut refund = charge_of(order, "re_by_hand", "by-hand");
     refund["status"] = json!("refunded");
     refund["charge_id"] = json!(format!("ch_{order}"));
     mount_refund_look_up(&harness.psp, json!([refund])).await;
     mount_refunds(&harness.psp).await;
     reject(&harness, order, 1).await;
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     let expected = ["payment.captured", "payment.refunded"];
-    assert_eq!(event_types(&harness, order).await, expected);
+    assert_eq!(harness.event_types(order).await, expected);
     assert_eq!(
         sent(&harness, "/v1/refunds").await,
         0,
@@ -275,14 +261,14 @@ async fn refund_that_the_provider_will_not_make_waits_for_an_operator() {
     let disputed = error(422, "charge_disputed");
     crate::provider::mount_first_refund_responses(&harness.psp, 9, disputed).await;
     let order = harness.open_new().await;
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     reject(&harness, order, 1).await;
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     let failed = "select count(*) from refunds where status = 'failed'
                   and failure_code = 'charge_disputed'";
     assert_eq!(harness.count(failed).await, 1);
-    assert_eq!(event_types(&harness, order).await, ["payment.captured"]);
-    assert_eq!(step(&harness).await, 0, "not tried again");
+    assert_eq!(harness.event_types(order).await, ["payment.captured"]);
+    assert_eq!(harness.step().await, 0, "not tried again");
     assert_eq!(sent(&harness, "/v1/refunds").await, 1);
 }
 
@@ -292,7 +278,7 @@ async fn response_without_end_is_abandoned() {
     let order = harness.open_new().await;
     let long = ResponseTemplate::new(201).set_body_string("x".repeat(300 * 1_024));
     mount_charge_response(&harness.psp, long).await;
-    assert_eq!(step(&harness).await, 0);
+    assert_eq!(harness.step().await, 0);
     let payment = harness.payment(order, 1).await;
     assert_eq!(
         payment.last_error.as_deref(),

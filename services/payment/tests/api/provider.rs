@@ -44,7 +44,12 @@ pub(crate) fn charge_of(order_id: Uuid, id: &str, key: &str) -> Value {
 }
 
 pub(crate) fn declined(code: &str) -> ResponseTemplate {
-    ResponseTemplate::new(402).set_body_json(json!({ "error": { "code": code, "message": "no" } }))
+    error(402, code)
+}
+
+pub(crate) fn error(status: u16, code: &str) -> ResponseTemplate {
+    let body = json!({ "error": { "code": code, "message": "no" } });
+    ResponseTemplate::new(status).set_body_json(body)
 }
 
 /// Every charge is captured.

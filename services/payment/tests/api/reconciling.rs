@@ -87,16 +87,21 @@ pub(crate) fn pair(kind: &str, action: &str) -> (String, String) {
     (kind.to_owned(), action.to_owned())
 }
 
+/// The provider's ledger has this many charges, and each is the charge of a captured attempt.
+pub(crate) async fn mount_agreeing_ledger(harness: &Harness, count: usize) {
+    let mut charges = Vec::new();
+    for _ in 0..count {
+        let (order, id) = (harness.open_new().await, Uuid::now_v7());
+        charges.push(charge(id, order, format!("pay:{order}:1")));
+        settle(harness, order, &id.to_string()).await;
+    }
+    mount_ledger(harness, charges).await;
+}
+
 #[tokio::test]
 async fn agreeing_books_change_nothing_over_all_pages() {
     let harness = Harness::create().await;
-    let mut charges = Vec::new();
-    for _ in 0..5 {
-        let (order, id) = (harness.open_new().await, Uuid::now_v7());
-        charges.push(charge(id, order, format!("pay:{order}:1")));
-        settle(&harness, order, &id.to_string()).await;
-    }
-    mount_ledger(&harness, charges).await;
+    mount_agreeing_ledger(&harness, 5).await;
     let report = reconcile(&harness).await;
     assert_eq!((report.pages, report.charges, report.attempts), (3, 5, 5));
     assert_eq!((report.differing, report.settled), (0, 0));
@@ -104,7 +109,7 @@ async fn agreeing_books_change_nothing_over_all_pages() {
 }
 
 /// Makes the attempt captured, with this charge.
-pub(crate) async fn settle(harness: &Harness, order: Uuid, charge_id: &str) {
+async fn settle(harness: &Harness, order: Uuid, charge_id: &str) {
     sqlx::query("update payments set status = 'captured', charge_id = $2 where order_id = $1")
         .bind(order)
         .bind(charge_id)

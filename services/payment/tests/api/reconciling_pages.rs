@@ -7,7 +7,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::harness::Harness;
-use crate::reconciling::{charge, kinds, mount_ledger, pair, reconcile, reconciler, settle};
+use crate::reconciling::{
+    charge, kinds, mount_agreeing_ledger, mount_ledger, pair, reconcile, reconciler,
+};
 use crate::rejections::reject;
 
 #[tokio::test]
@@ -58,13 +60,7 @@ async fn entry_that_cannot_be_compared_does_not_stop_the_run() {
 #[tokio::test]
 async fn scheduled_run_reads_only_what_is_new() {
     let harness = Harness::create().await;
-    let mut charges = Vec::new();
-    for _ in 0..5 {
-        let (order, id) = (harness.open_new().await, Uuid::now_v7());
-        charges.push(charge(id, order, format!("pay:{order}:1")));
-        settle(&harness, order, &id.to_string()).await;
-    }
-    mount_ledger(&harness, charges).await;
+    mount_agreeing_ledger(&harness, 5).await;
     let scheduled = reconciler(&harness, Duration::ZERO);
     let first = scheduled.reconcile(&Trigger::Schedule).await.unwrap();
     assert_eq!((first.pages, first.charges), (3, 5));

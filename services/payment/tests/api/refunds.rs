@@ -31,15 +31,9 @@ async fn refund(harness: &Harness) -> Refund {
 async fn captured_then_rejected(harness: &Harness) -> Uuid {
     mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
-    step(harness).await;
+    harness.step().await;
     reject(harness, order, 1).await;
     order
-}
-
-async fn step(harness: &Harness) -> usize {
-    harness.pass_time().await;
-    let answers = harness.stepper(LONG).call().await;
-    harness.record(&answers).await.unwrap()
 }
 
 #[tokio::test]
@@ -51,12 +45,12 @@ async fn refund_without_an_answer_is_retried_with_the_same_key() {
     mount_refunds(&harness.psp).await;
     let order = captured_then_rejected(&harness).await;
     for (tries, status) in (1..).zip([500, 409, 429, 404, 422]) {
-        assert_eq!(step(&harness).await, 0);
+        assert_eq!(harness.step().await, 0);
         let refund = refund(&harness).await;
         assert_eq!((&*refund.status, refund.tries), ("unknown", tries));
         assert_eq!(refund.last_error, Some(format!("status {status}")));
     }
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     let settled = refund(&harness).await;
     assert_eq!(settled.status, "refunded");
     assert_eq!(settled.refund_id, Some(format!("re_ch_{order}")));
@@ -93,7 +87,7 @@ async fn stale_refund_answer_is_discarded() {
 async fn refund_is_looked_up_after_the_key_window() {
     let harness = Harness::create().await;
     let order = captured_then_rejected(&harness).await;
-    assert_eq!(step(&harness).await, 0, "nothing is mounted");
+    assert_eq!(harness.step().await, 0, "nothing is mounted");
     harness
         .execute("update refunds set first_called_at = now() - interval '1 day'")
         .await;
@@ -109,7 +103,7 @@ async fn refund_is_looked_up_after_the_key_window() {
     other["charge_id"] = json!("ch_other");
     let found = json!([other, of_charge("re_found", &key)]);
     mount_refund_look_up(&harness.psp, found).await;
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     assert_eq!(
         refund(&harness).await.refund_id.as_deref(),
         Some("re_found")
@@ -134,7 +128,7 @@ async fn refund_and_its_event_are_one_commit() {
     harness.record(&answers).await.unwrap_err();
     assert_eq!(refund(&harness).await.status, "pending");
     harness.execute("alter table broken rename to outbox").await;
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     assert_eq!(refund(&harness).await.status, "refunded");
     assert_eq!(harness.events(order).await.len(), 2);
 }

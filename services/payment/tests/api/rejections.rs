@@ -26,27 +26,16 @@ pub(crate) async fn reject(harness: &Harness, order_id: Uuid, attempt: i32) {
     tx.commit().await.unwrap();
 }
 
-async fn step(harness: &Harness) -> usize {
-    harness.pass_time().await;
-    let answers = harness.stepper(LONG).call().await;
-    harness.record(&answers).await.unwrap()
-}
-
-async fn event_types(harness: &Harness, order: Uuid) -> Vec<String> {
-    let events = harness.events(order).await;
-    events.into_iter().map(|(kind, _)| kind).collect()
-}
-
 #[tokio::test]
 async fn attempt_that_was_never_leased_is_voided_for_good() {
     let harness = Harness::create().await;
     let order = harness.open_new().await;
     reject(&harness, order, 1).await;
     assert_eq!(harness.payment(order, 1).await.status, "voided");
-    assert_eq!(event_types(&harness, order).await, ["payment.voided"]);
-    assert_eq!(step(&harness).await, 0);
+    assert_eq!(harness.event_types(order).await, ["payment.voided"]);
+    assert_eq!(harness.step().await, 0);
     reject(&harness, order, 1).await;
-    assert_eq!(event_types(&harness, order).await, ["payment.voided"]);
+    assert_eq!(harness.event_types(order).await, ["payment.voided"]);
     assert!(harness.psp.received_requests().await.unwrap().is_empty());
 }
 
@@ -57,9 +46,9 @@ async fn rejection_before_its_attempt_prevents_the_charge() {
     reject(&harness, order, 1).await;
     harness.open(order, 1).await;
     reject(&harness, order, 1).await;
-    assert_eq!(step(&harness).await, 0);
+    assert_eq!(harness.step().await, 0);
     assert_eq!(harness.payment(order, 1).await.status, "voided");
-    assert_eq!(event_types(&harness, order).await, ["payment.voided"]);
+    assert_eq!(harness.event_types(order).await, ["payment.voided"]);
 }
 
 #[tokio::test]
@@ -68,14 +57,14 @@ async fn captured_attempt_is_refunded_once() {
     mount_captures(&harness.psp).await;
     mount_refunds(&harness.psp).await;
     let order = harness.open_new().await;
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     reject(&harness, order, 1).await;
     reject(&harness, order, 1).await;
-    assert_eq!(step(&harness).await, 1);
-    assert_eq!(step(&harness).await, 0);
+    assert_eq!(harness.step().await, 1);
+    assert_eq!(harness.step().await, 0);
     assert_eq!(harness.payment(order, 1).await.status, "captured");
     let expected = ["payment.captured", "payment.refunded"];
-    assert_eq!(event_types(&harness, order).await, expected);
+    assert_eq!(harness.event_types(order).await, expected);
     let sent = request_bodies(&harness.psp, "POST", "/v1/refunds").await;
     let charge = format!("ch_{order}");
     let body = json!({ "charge_id": charge, "amount": 5_000, "reference": order });
@@ -87,12 +76,12 @@ async fn declined_attempt_is_announced_as_voided() {
     let harness = Harness::create().await;
     mount_charge_response(&harness.psp, declined("card_declined")).await;
     let order = harness.open_new().await;
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     reject(&harness, order, 1).await;
     reject(&harness, order, 1).await;
     assert_eq!(harness.payment(order, 1).await.status, "declined");
     let expected = ["payment.declined", "payment.voided"];
-    assert_eq!(event_types(&harness, order).await, expected);
+    assert_eq!(harness.event_types(order).await, expected);
 }
 
 #[tokio::test]
@@ -101,13 +90,13 @@ async fn unknown_outcome_is_voided_after_its_key_is_cancelled() {
     mount_charge_response(&harness.psp, ResponseTemplate::new(503)).await;
     mount_cancellation(&harness.psp, key_cancelled()).await;
     let order = harness.open_new().await;
-    assert_eq!(step(&harness).await, 0);
+    assert_eq!(harness.step().await, 0);
     reject(&harness, order, 1).await;
     assert_eq!(harness.payment(order, 1).await.status, "unknown", "not yet");
-    assert!(event_types(&harness, order).await.is_empty());
-    assert_eq!(step(&harness).await, 1);
+    assert!(harness.event_types(order).await.is_empty());
+    assert_eq!(harness.step().await, 1);
     assert_eq!(harness.payment(order, 1).await.status, "voided");
-    assert_eq!(event_types(&harness, order).await, ["payment.voided"]);
+    assert_eq!(harness.event_types(order).await, ["payment.voided"]);
     let cancelled = request_bodies(&harness.psp, "POST", "/v1/cancellations").await;
     let body = json!({ "key": format!("pay:{order}:1"), "reference": order });
     assert_eq!(cancelled, [body]);
@@ -126,12 +115,12 @@ async fn unknown_outcome_that_was_a_charge_is_refunded() {
     mount_refunds(&harness.psp).await;
     let order = harness.open_new().await;
     mount_cancellation(&harness.psp, key_was_charged(order, "ch_1")).await;
-    assert_eq!(step(&harness).await, 0);
+    assert_eq!(harness.step().await, 0);
     reject(&harness, order, 1).await;
-    assert_eq!(step(&harness).await, 1, "captured");
-    assert_eq!(step(&harness).await, 1, "refunded");
+    assert_eq!(harness.step().await, 1, "captured");
+    assert_eq!(harness.step().await, 1, "refunded");
     let expected = ["payment.captured", "payment.refunded"];
-    assert_eq!(event_types(&harness, order).await, expected);
+    assert_eq!(harness.event_types(order).await, expected);
 }
 
 #[tokio::test]
@@ -144,9 +133,9 @@ async fn charge_in_flight_during_its_rejection_is_refunded() {
     reject(&harness, order, 1).await;
     assert_eq!(harness.stepper(LONG).lease().await, 0, "the lease is valid");
     assert_eq!(harness.record(&in_flight).await.unwrap(), 1);
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     let expected = ["payment.captured", "payment.refunded"];
-    assert_eq!(event_types(&harness, order).await, expected);
+    assert_eq!(harness.event_types(order).await, expected);
 }
 
 #[tokio::test]
@@ -158,13 +147,13 @@ async fn stale_answer_after_the_cancellation_changes_nothing() {
     let zombie = harness.stepper(LONG).call().await;
     reject(&harness, order, 1).await;
     assert_eq!(
-        step(&harness).await,
+        harness.step().await,
         1,
         "its lease expired, its key is cancelled"
     );
     assert_eq!(harness.record(&zombie).await.unwrap(), 0);
     assert_eq!(harness.payment(order, 1).await.status, "voided");
-    assert_eq!(event_types(&harness, order).await, ["payment.voided"]);
+    assert_eq!(harness.event_types(order).await, ["payment.voided"]);
 }
 
 #[tokio::test]
@@ -173,7 +162,7 @@ async fn tried_attempt_with_an_absent_charge_counts_as_leased() {
     mount_charge_response(&harness.psp, ResponseTemplate::new(503)).await;
     mount_cancellation(&harness.psp, key_cancelled()).await;
     let order = harness.open_new().await;
-    assert_eq!(step(&harness).await, 0);
+    assert_eq!(harness.step().await, 0);
     // As after a look-up that found nothing.
     harness
         .execute("update payments set first_called_at = null")

@@ -9,10 +9,10 @@ use serde_json::json;
 use uuid::Uuid;
 use wiremock::ResponseTemplate;
 
-use crate::harness::{Harness, LONG};
+use crate::harness::Harness;
 use crate::provider::{
-    mount_captures, mount_charge_response, mount_first_refund_responses, mount_refund_look_up,
-    mount_refunds,
+    error, mount_captures, mount_charge_response, mount_first_refund_responses,
+    mount_refund_look_up, mount_refunds,
 };
 use crate::reconciling::{all, charge, mount_ledger, reconciler};
 use crate::rejections::reject;
@@ -25,17 +25,6 @@ fn captured(charge_id: &str) -> AttemptOutcome {
     AttemptOutcome::Captured {
         charge_id: charge_id.to_owned(),
     }
-}
-
-async fn step(harness: &Harness) -> usize {
-    harness.pass_time().await;
-    let answers = harness.stepper(LONG).call().await;
-    harness.record(&answers).await.unwrap()
-}
-
-async fn event_types(harness: &Harness, order: Uuid) -> Vec<String> {
-    let events = harness.events(order).await;
-    events.into_iter().map(|(kind, _)| kind).collect()
 }
 
 async fn audited(harness: &Harness) -> Vec<(String, String, String)> {
@@ -54,20 +43,17 @@ async fn attempt_is_resolved_once_and_audited() {
         (AttemptOutcome::NotCharged, "payment.failed"),
     ] {
         let order = harness.open_new().await;
-        assert_eq!(step(&harness).await, 0);
-        let mut connection = harness.pool.acquire().await.unwrap();
+        assert_eq!(harness.step().await, 0);
         let resolve = async |outcome: &AttemptOutcome| {
             let mut connection = harness.pool.acquire().await.unwrap();
             resolve_attempt(&mut connection, &operator(), (order, 1), outcome).await
         };
-        let attempt = (order, 1);
-        let first = resolve_attempt(&mut connection, &operator(), attempt, &outcome).await;
-        assert!(first.unwrap().changed);
+        assert!(resolve(&outcome).await.unwrap().changed);
         assert!(!resolve(&outcome).await.unwrap().changed, "repeated");
         let other = resolve(&captured("ch_2")).await;
         assert!(matches!(other, Err(Error::Settled(_))), "{other:?}");
-        assert_eq!(event_types(&harness, order).await, [event]);
-        assert_eq!(step(&harness).await, 0, "not tried again");
+        assert_eq!(harness.event_types(order).await, [event]);
+        assert_eq!(harness.step().await, 0, "not tried again");
     }
     let row = |action: &str| {
         let reason = operator().reason().to_owned();
@@ -81,13 +67,12 @@ async fn failed_refund_is_resolved_by_an_operator() {
     let harness = Harness::create().await;
     mount_captures(&harness.psp).await;
     mount_refund_look_up(&harness.psp, json!([])).await;
-    let body = json!({ "error": { "code": "charge_disputed", "message": "no" } });
-    let disputed = ResponseTemplate::new(422).set_body_json(body);
+    let disputed = error(422, "charge_disputed");
     mount_first_refund_responses(&harness.psp, 9, disputed).await;
     let order = harness.open_new().await;
-    step(&harness).await;
+    harness.step().await;
     reject(&harness, order, 1).await;
-    step(&harness).await;
+    harness.step().await;
     let charge_id = format!("ch_{order}");
     let refunded = RefundOutcome::Refunded {
         refund_id: "re_by_hand".to_owned(),
@@ -101,7 +86,7 @@ async fn failed_refund_is_resolved_by_an_operator() {
     let not = resolve_refund(&mut connection, &operator(), &charge_id, &not).await;
     assert!(matches!(not, Err(Error::Settled(_))), "{not:?}");
     let expected = ["payment.captured", "payment.refunded"];
-    assert_eq!(event_types(&harness, order).await, expected);
+    assert_eq!(harness.event_types(order).await, expected);
     assert_eq!(audited(&harness).await.len(), 1);
 }
 
@@ -128,7 +113,7 @@ async fn only_an_operator_refunds_an_unexplained_charge() {
     }
     let other = decide(ChargeDecision::Accept, false).await;
     assert!(matches!(other, Err(Error::Settled(_))), "{other:?}");
-    assert_eq!(step(&harness).await, 1);
+    assert_eq!(harness.step().await, 1);
     let refunded = "select count(*) from refunds where status = 'refunded'";
     assert_eq!(harness.count(refunded).await, 1);
     let rows = audited(&harness).await;
@@ -145,7 +130,7 @@ async fn books_contradict_a_wrong_resolution() {
     let harness = Harness::create().await;
     mount_charge_response(&harness.psp, ResponseTemplate::new(503)).await;
     let order = harness.open_new().await;
-    step(&harness).await;
+    harness.step().await;
     let mut connection = harness.pool.acquire().await.unwrap();
     let wrong = AttemptOutcome::NotCharged;
     let resolved = resolve_attempt(&mut connection, &operator(), (order, 1), &wrong).await;

@@ -8,7 +8,7 @@ use crate::api_server::ApiServer;
 use crate::application::start;
 use crate::harness::{Harness, LONG, eventually};
 use crate::provider::{
-    call_count, calls, declined, expected_call, mount_captures, mount_charge_response,
+    call_count, calls, declined, error, expected_call, mount_captures, mount_charge_response,
 };
 
 const EXPIRE: &str = "update idempotency_keys set created_at = created_at - interval '1 year',
@@ -75,6 +75,22 @@ async fn recorded_outcome_is_replayed_byte_for_byte() {
     let again = server.client.post("\"k-1\"", &body).await;
     assert_eq!(again.body, replay.body);
     assert_eq!(calls(&harness.psp).await, [expected_call(id, 0)]);
+}
+
+#[tokio::test]
+async fn definite_error_is_stored_and_replayed() {
+    let harness = Harness::create().await;
+    mount_charge_response(&harness.psp, error(422, "amount_too_small")).await;
+    let server = ApiServer::start(&harness, NO_WAIT).await;
+    let id = server.client.post("k-1", &charge()).await.payment_id();
+    assert_eq!(charge_due(&harness).await, 1);
+    let replay = server.client.post("k-1", &charge()).await;
+    let problem = replay.expect_problem(402, "payment_failed");
+    assert_eq!(problem["failure_code"], "amount_too_small");
+    assert!(replay.is_replay());
+    let shown = server.client.payment(id).await;
+    assert_eq!(shown["status"], "failed");
+    assert_eq!(shown["failure_code"], "amount_too_small");
 }
 
 #[tokio::test]
