@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::process::Signal;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -24,13 +25,17 @@ pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Supervisor {
     registry: Arc<Registry>,
+    /// Restarts processes as long as the supervisor exists, whichever runtime calls its methods.
+    runtime: Handle,
 }
 
 impl Supervisor {
-    /// `restart`: whether a process that dies is restarted. `quiet`: print nothing.
+    /// `restart`: whether a process that dies is restarted. `quiet`: print nothing. Call it on a tokio
+    /// runtime that outlives the supervisor.
     pub fn new(restart: bool, quiet: bool) -> Self {
         Supervisor {
             registry: Arc::new(Registry::new(restart, quiet)),
+            runtime: Handle::current(),
         }
     }
 
@@ -45,7 +50,7 @@ impl Supervisor {
         let entry = Entry::new(spec, Arc::clone(&process));
         self.registry.entries().insert(name.to_owned(), entry);
         self.registry.changed();
-        tokio::spawn(keep_running(
+        self.runtime.spawn(keep_running(
             Arc::clone(&self.registry),
             name.to_owned(),
             process,
@@ -65,7 +70,7 @@ impl Supervisor {
             entry.spawn()?
         };
         self.registry.changed();
-        tokio::spawn(keep_running(
+        self.runtime.spawn(keep_running(
             Arc::clone(&self.registry),
             name.to_owned(),
             process,
