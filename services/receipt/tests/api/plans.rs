@@ -135,30 +135,44 @@ async fn mails_sent_under_an_old_snapshot_are_not_read_again() {
     snapshot.close().await.unwrap();
 }
 
-/// A mail whose transaction began before the floor was found commits late, and is sent.
+const LATE_MAIL: &str = "
+    insert into receipts (event_id, mail_type, order_id, attempt, recipient, amount, currency, lines,
+                          correlation_id, status)
+    values (gen_random_uuid(), 'receipt', gen_random_uuid(), 1, 'a@b.example', 100, 'USD', '[]', 'c',
+            'pending')";
+
+/// A transaction on a connection of its own that is open for a while.
+async fn open_transaction(harness: &Harness) -> PgConnection {
+    let mut transaction = PgConnection::connect(&harness.url).await.unwrap();
+    let begin = sqlx::raw_sql("begin").execute(&mut transaction);
+    begin.await.unwrap();
+    transaction
+}
+
+/// Two mails commit after the floor could have passed them: one was written early, the transaction of the
+/// other began early. Both are sent.
 #[tokio::test]
 async fn mail_that_commits_late_is_not_below_the_floor() {
     let harness = Harness::create().await;
     let stepper = harness.stepper(LONG);
-    let mut late = PgConnection::connect(&harness.url).await.unwrap();
-    sqlx::raw_sql("begin").execute(&mut late).await.unwrap();
+    let mut written_early = open_transaction(&harness).await;
+    let mut begun_early = open_transaction(&harness).await;
+    let early = sqlx::raw_sql(LATE_MAIL).execute(&mut written_early);
+    early.await.unwrap();
     // The floor moves every second and stays a second behind.
     let age_s = "select extract(epoch from clock_timestamp() - now())::float8";
-    while sqlx::query_scalar::<_, f64>(age_s)
-        .fetch_one(&mut late)
-        .await
-        .unwrap()
-        < 4.0
-    {
-        assert_eq!(stepper.lease().await, 0);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    let insert = "insert into receipts (event_id, mail_type, order_id, attempt, recipient, amount,
-                                        currency, lines, correlation_id, status)
-                  values (gen_random_uuid(), 'receipt', gen_random_uuid(), 1, 'a@b.example', 100,
-                          'USD', '[]', 'c', 'pending')";
-    sqlx::raw_sql(insert).execute(&mut late).await.unwrap();
+    eventually("the floor has moved several times", async || {
+        assert_eq!(stepper.lease().await, 0, "not committed yet");
+        let age_s = sqlx::query_scalar::<_, f64>(age_s).fetch_one(&mut begun_early);
+        age_s.await.unwrap() > 4.0
+    })
+    .await;
+    let late = sqlx::raw_sql(LATE_MAIL).execute(&mut begun_early);
+    late.await.unwrap();
     assert_eq!(stepper.lease().await, 0, "not committed yet");
-    sqlx::raw_sql("commit").execute(&mut late).await.unwrap();
-    assert_eq!(stepper.lease().await, 1);
+    for mut transaction in [written_early, begun_early] {
+        let commit = sqlx::raw_sql("commit").execute(&mut transaction);
+        commit.await.unwrap();
+    }
+    assert_eq!(stepper.lease().await, 2);
 }
