@@ -1,8 +1,6 @@
 //! A step reads about what it returns: with plans made while the table was empty, with any
 //! statistics, backlog or history.
 
-use std::time::Duration;
-
 use chrono::{DateTime, Utc};
 use service_kit::database;
 use sqlx::{Connection as _, PgConnection};
