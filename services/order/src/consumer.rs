@@ -13,7 +13,7 @@ use serde::Deserialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::{Status, next, reopens};
+use crate::domain::{Status, catch_up, next, reopens};
 use crate::store::orders::{self, Change, State};
 
 pub struct FollowOrders {
@@ -73,9 +73,7 @@ struct Folded<'a> {
 
 /// An order while the events of a batch are applied to it.
 struct Progress<'a> {
-    attempt: i32,
     change: Change,
-    cancel_requested: bool,
     reopened: i32,
     /// The event after which the next attempt is opened.
     reopen: Option<&'a Delivery>,
@@ -116,7 +114,7 @@ impl FollowOrders {
                 );
                 continue;
             }
-            let (cancelled, reopened) = (order.cancel_requested, order.reopened);
+            let (cancelled, reopened) = (order.change.cancel_requested, order.reopened);
             let reopens = reopens(outcome.retry, cancelled, reopened, self.reopens_max);
             order.reopen = reopens.then_some(*delivery);
         }
@@ -133,14 +131,14 @@ impl Progress<'_> {
     fn of(state: State) -> anyhow::Result<Self> {
         let status: Status = state.status.parse()?;
         Ok(Self {
-            attempt: state.attempt,
             change: Change {
                 id: state.id,
                 version: state.version,
                 status,
+                attempt: state.attempt,
+                cancel_requested: state.cancel_requested,
                 steps: 0,
             },
-            cancel_requested: state.cancel_requested,
             reopened: state.reopened,
             reopen: None,
         })
@@ -148,13 +146,22 @@ impl Progress<'_> {
 
     /// Returns whether the event changed anything. The outcome of an earlier attempt is stale.
     fn apply(&mut self, event: EventType, attempt: i32) -> bool {
-        let status = self.change.status;
-        let after = match next(status, event) {
-            Some(after) if attempt >= self.attempt => after,
-            _ => return false,
+        let change = &mut self.change;
+        let (before, catch_up) = match catch_up(change.status, change.attempt, attempt) {
+            Some(caught_up) => caught_up,
+            None => return false,
         };
-        self.change.status = after;
-        self.change.steps += status.steps_to(after);
+        let Some(after) = next(before, event) else {
+            return false;
+        };
+        change.status = after;
+        change.attempt = attempt;
+        change.steps += catch_up + before.steps_to(after);
+        // Without a request no order is cancelled. If it is not here, it was lost.
+        if after == Status::Cancelled && !change.cancel_requested {
+            change.cancel_requested = true;
+            change.steps += 1;
+        }
         true
     }
 }
