@@ -35,6 +35,7 @@ mod redelivery;
 mod refunds;
 mod replicas;
 mod restores;
+mod runbook;
 mod slow_provider;
 mod store_outages;
 mod trace;

@@ -23,6 +23,8 @@ pub struct FollowOrders {
     pub wake: outbox::Wake,
     /// Whether the batch has written events.
     pub reopened: AtomicBool,
+    /// The consumer group, under which messages are recorded as processed.
+    pub group: String,
 }
 
 impl Handler for FollowOrders {
@@ -39,6 +41,13 @@ impl Handler for FollowOrders {
             .collect();
         let states = orders::lock(tx, &ids).await.context("locking orders")?;
         let folded = self.fold(states, new)?;
+        if !folded.unknown.is_empty() {
+            // The order was lost with the database and may be placed again, under its id. Then its events
+            // are published again, and must not be taken for duplicates.
+            inbox::processed::forget(tx, &self.group, &folded.unknown)
+                .await
+                .context("forgetting events of unknown orders")?;
+        }
         let changes = folded.changes;
         let expected = changes.len() as u64;
         if expected > 0 {
@@ -69,6 +78,8 @@ struct Folded<'a> {
     changes: Vec<Change>,
     /// Orders whose next attempt is opened, with the event that failed the last one.
     reopened: Vec<&'a Delivery>,
+    /// Events about orders that do not exist here.
+    unknown: Vec<Uuid>,
 }
 
 /// An order while the events of a batch are applied to it.
@@ -90,7 +101,7 @@ struct PaymentOutcome {
 impl FollowOrders {
     /// Runs the events of each order through the state machine, in the order of their arrival.
     fn fold<'a>(&self, states: Vec<State>, new: &[&'a Delivery]) -> anyhow::Result<Folded<'a>> {
-        let mut orders = BTreeMap::new();
+        let (mut orders, mut unknown) = (BTreeMap::new(), Vec::new());
         for state in states {
             orders.insert(state.id, Progress::of(state)?);
         }
@@ -102,6 +113,7 @@ impl FollowOrders {
                     order_id = %id, %event, correlation_id,
                     "event ignored: order not found"
                 );
+                unknown.push(delivery.envelope.id);
                 continue;
             };
             let outcome: PaymentOutcome = serde_json::from_str(&delivery.envelope.payload)
@@ -122,6 +134,7 @@ impl FollowOrders {
         let changes = orders.into_values().map(|order| order.change);
         Ok(Folded {
             reopened,
+            unknown,
             changes: changes.filter(|change| change.steps > 0).collect(),
         })
     }
