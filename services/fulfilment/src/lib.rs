@@ -3,5 +3,6 @@
 pub mod config;
 pub mod consumer;
 pub mod domain;
+pub mod recall;
 pub mod startup;
 pub mod store;

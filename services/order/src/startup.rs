@@ -21,6 +21,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         writers: config.intake_writers,
         window_seconds: config.idempotency.key_window_seconds,
     };
+    let group = config.application.kafka_group.clone();
     let builder = Builder::new("order", config.application)?;
     let (pool, wake) = (builder.pool().clone(), Wake::default());
     let (intake, writers) = Intake::new(&intake, &pool, &wake);
@@ -35,6 +36,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         reopens_max: config.payment_reopens_max,
         wake: wake.clone(),
         reopened: AtomicBool::default(),
+        group,
     };
     let mut builder = builder
         .outbox(wake)?
