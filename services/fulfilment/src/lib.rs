@@ -6,3 +6,4 @@ pub mod domain;
 pub mod recall;
 pub mod startup;
 pub mod store;
+pub mod timeline;

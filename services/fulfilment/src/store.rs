@@ -3,3 +3,4 @@
 pub mod recalled;
 pub mod shipments;
 pub mod stock;
+pub mod timeline;

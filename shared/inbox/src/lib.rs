@@ -20,6 +20,7 @@ mod routes;
 mod settings;
 mod source;
 mod sweep;
+mod timeline;
 
 pub use consumer::{Consumer, Handler, StepOutcome};
 pub use delivery::Delivery;
@@ -28,3 +29,4 @@ pub use history::History;
 pub use lag::Lag;
 pub use settings::Settings;
 pub use sweep::sweep;
+pub use timeline::add_steps;
