@@ -8,7 +8,7 @@ mod deaths;
 mod flow;
 mod latency;
 pub(crate) mod metrics;
-mod proof;
+pub(crate) mod proof;
 mod series;
 
 use std::sync::Arc;
@@ -35,6 +35,10 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(10);
 const METRICS_INTERVAL: Duration = Duration::from_secs(1);
 /// An unchanged state is sent again after this time.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
+/// Longest wait for the newest orders, and the pause after a failure: the rest of the state must go on
+/// while a database is down.
+const ORDERS_TIMEOUT: Duration = Duration::from_millis(800);
+const ORDERS_RETRY: Duration = Duration::from_secs(2);
 /// Orders in the list of the newest.
 const NEWEST_MAX: i64 = 20;
 
@@ -48,7 +52,7 @@ pub(crate) async fn run(app: Arc<App>) {
         if !is_resetting {
             tokio::select! {
                 () = app.stop.cancelled() => return,
-                () = sampler.sample(&app, has_pages) => {}
+                () = sampler.sample(&app) => {}
             }
         }
         let interval = if has_pages { INTERVAL } else { IDLE_INTERVAL };
@@ -71,8 +75,9 @@ struct Sampler {
     metrics_at: Option<Instant>,
     series: series::Series,
     latency: latency::Latency,
-    checker: proof::Checker,
     orders: Vec<OrderLine>,
+    /// When to read them again after a failure.
+    orders_at: Option<Instant>,
     last: Option<State>,
     published_at: Option<Instant>,
     was_woken: bool,
@@ -80,7 +85,7 @@ struct Sampler {
 }
 
 impl Sampler {
-    async fn sample(&mut self, app: &App, has_pages: bool) {
+    async fn sample(&mut self, app: &App) {
         let resets = app.hub.memory().resets;
         if resets != self.resets {
             self.series.restart();
@@ -97,11 +102,14 @@ impl Sampler {
             self.metrics_at = Some(Instant::now());
             tokio::join!(self.metrics.read(app), armed::refresh(app));
         }
-        // A database may be down: then the list stays as it was.
-        if let Ok(orders) = self.read_orders(app).await {
-            self.orders = orders;
+        if self.orders_at.is_none_or(|at| Instant::now() >= at) {
+            let read = tokio::time::timeout(ORDERS_TIMEOUT, self.read_orders(app)).await;
+            match read {
+                Ok(Ok(orders)) => self.orders = orders,
+                // A database is down: the list stays as it was, and is read again a little later.
+                _ => self.orders_at = Some(Instant::now() + ORDERS_RETRY),
+            }
         }
-        self.checker.check(app, has_pages).await;
         if is_due {
             let now = Utc::now().timestamp();
             self.series.add(app, now, &self.metrics, &mut self.latency);
@@ -124,7 +132,7 @@ impl Sampler {
     async fn build(&self, app: &App) -> State {
         let up = self.up(app);
         let processes = app.options.controls.processes(app.endpoints(), &up).await;
-        let proof = self.checker.proof(app);
+        let proof = proof::latest(app);
         let broker_up = processes
             .iter()
             .find(|process| process.kind == "broker")

@@ -1,7 +1,8 @@
 //! The proof on the page: the checker's verdict, and whether every accepted order exists.
 
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 use invariants::{Databases, Severity, Violation};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -15,41 +16,43 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
 /// A check may take this share of the time at most.
 const COST_FACTOR: u32 = 20;
+/// Longest check; a database that is down does not answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Broken invariants that the page lists.
 const FINDINGS_MAX: usize = 20;
 
-#[derive(Default)]
-pub(super) struct Checker {
-    proof: Proof,
-    checked_at: Option<DateTime<Utc>>,
-    next_at: Option<Instant>,
+/// Checks until the console stops.
+pub(crate) async fn check(app: Arc<App>) {
+    loop {
+        let started = Instant::now();
+        let is_resetting = app.hub.memory().is_resetting;
+        if !is_resetting {
+            let checked = tokio::select! {
+                () = app.stop.cancelled() => return,
+                checked = tokio::time::timeout(TIMEOUT, run(&app)) => checked,
+            };
+            match checked {
+                Ok(Ok(proof)) => *app.proof() = proof,
+                // The numbers stay, and their age shows.
+                _ => app.proof().verdict = Verdict::Unknown,
+            }
+        }
+        let has_pages = app.hub.pages() > 0;
+        let interval = if has_pages { INTERVAL } else { IDLE_INTERVAL };
+        let pause = interval.max(started.elapsed() * COST_FACTOR);
+        tokio::select! {
+            () = app.stop.cancelled() => return,
+            () = app.check_now.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
 }
 
-impl Checker {
-    /// Checks again if it is time.
-    pub(super) async fn check(&mut self, app: &App, has_pages: bool) {
-        if self.next_at.is_some_and(|at| Instant::now() < at) {
-            return;
-        }
-        let started = Instant::now();
-        match run(app).await {
-            Ok(proof) => {
-                self.proof = proof;
-                self.checked_at = Some(Utc::now());
-            }
-            // The numbers stay, and their age shows.
-            Err(_) => self.proof.verdict = Verdict::Unknown,
-        }
-        let interval = if has_pages { INTERVAL } else { IDLE_INTERVAL };
-        self.next_at = Some(Instant::now() + interval.max(started.elapsed() * COST_FACTOR));
-    }
-
-    pub(super) fn proof(&self, app: &App) -> Proof {
-        Proof {
-            checked_at: self.checked_at,
-            answers_2xx: app.hub.memory().answers_2xx,
-            ..self.proof.clone()
-        }
+/// The last result.
+pub(super) fn latest(app: &App) -> Proof {
+    Proof {
+        answers_2xx: app.hub.memory().answers_2xx,
+        ..app.proof().clone()
     }
 }
 
@@ -58,6 +61,7 @@ async fn run(app: &App) -> anyhow::Result<Proof> {
     let violations = invariants::always(databases).await?;
     let mut proof = counts(databases).await?;
     proof.verdict = verdict(&violations);
+    proof.checked_at = Some(Utc::now());
     proof.problems = violations.iter().take(FINDINGS_MAX).map(finding).collect();
     let answers = app.hub.memory().answers();
     let existing = queries::existing(&databases.order, &answers).await?;

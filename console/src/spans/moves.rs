@@ -44,7 +44,7 @@ fn of(span: &Span) -> Option<Move> {
         "process" => ("topic", service),
         "SMTP" => (service, "client"),
         "POST" | "PUT" if service == "order" => ("client", "order"),
-        _ if service == "payment" && !span.name.contains('/') => ("payment", "psp"),
+        _ if span.attribute("payment.try").is_some() => ("payment", "psp"),
         _ => return None,
     };
     Some(Move {
