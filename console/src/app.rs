@@ -3,10 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use endpoints::Endpoints;
 use endpoints::client;
 use endpoints::operator::OperatorClient;
 use endpoints::provider::Faults;
-use endpoints::Endpoints;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

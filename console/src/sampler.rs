@@ -4,6 +4,7 @@
 //! rate of orders.
 
 mod armed;
+mod containers;
 mod deaths;
 mod flow;
 mod latency;
@@ -78,6 +79,8 @@ struct Sampler {
     orders: Vec<OrderLine>,
     /// When to read them again after a failure.
     orders_at: Option<Instant>,
+    /// Which processes responded last.
+    up: Up,
     last: Option<State>,
     published_at: Option<Instant>,
     was_woken: bool,
@@ -101,6 +104,7 @@ impl Sampler {
         if is_due {
             self.metrics_at = Some(Instant::now());
             tokio::join!(self.metrics.read(app), armed::refresh(app));
+            self.look(app).await;
         }
         if self.orders_at.is_none_or(|at| Instant::now() >= at) {
             let read = tokio::time::timeout(ORDERS_TIMEOUT, self.read_orders(app)).await;
@@ -130,14 +134,14 @@ impl Sampler {
     }
 
     async fn build(&self, app: &App) -> State {
-        let up = self.up(app);
-        let processes = app.options.controls.processes(app.endpoints(), &up).await;
+        let controls = &app.options.controls;
+        let processes = controls.processes(&self.up).await;
         let proof = proof::latest(app);
         let broker_up = processes
             .iter()
             .find(|process| process.kind == "broker")
             .map(|process| process.state == "running");
-        let flow = flow::build(app, &self.metrics, &up, broker_up, &proof);
+        let flow = flow::build(app, &self.metrics, &self.up, broker_up, &proof);
         let memory = app.hub.memory();
         State {
             mode: app.options.controls.mode(),
@@ -165,13 +169,18 @@ impl Sampler {
         }
     }
 
-    /// Which processes of the services responded to the last read of their metrics.
-    fn up(&self, app: &App) -> Up {
+    /// Notes which processes responded to the last read of their metrics.
+    async fn look(&mut self, app: &App) {
         let processes = Service::ALL.into_iter().flat_map(|service| {
             let urls = app.endpoints().urls.get(service).iter().enumerate();
             urls.map(move |(index, url)| (replica_name(service, index), url))
         });
         let all = processes.filter_map(|(name, url)| Some((name, self.metrics.is_up(url)?)));
-        all.collect()
+        let mut up: Up = all.collect();
+        if app.options.controls.system().is_none() {
+            containers::add_infrastructure(app, &mut up).await;
+            containers::compare(app, &self.up, &up);
+        }
+        self.up = up;
     }
 }
