@@ -16,13 +16,14 @@ const REDRAW_MS = 1_000;
 const CHARTS = [
   { title: "Orders per second", lines: [["accepted", "accepted"], ["shipped", "shipped"]], format: tenths },
   { title: "Request → shipped", lines: [["p50_ms", "p50"], ["p99_ms", "p99"]], format: duration },
-  { title: "Outbox backlog", lines: [["backlog", "events waiting"]], format: count },
+  { title: "Backlog", lines: [["backlog", "waiting"]], format: count },
 ];
 const FAULTS = new Set(["kill", "death", "pause", "fault", "arm", "cut"]);
 
 const drawn = [];
 let drawnAt = 0;
 let isVisible = true;
+let latest = null;
 
 export function start() {
   for (const chart of CHARTS) {
@@ -31,10 +32,15 @@ export function start() {
     byId("charts").append(el("figure", {}, el("figcaption", {}, el("strong", {}, chart.title), legend), picture));
     drawn.push({ ...chart, picture, legend });
   }
-  new IntersectionObserver((entries) => (isVisible = entries.at(-1).isIntersecting)).observe(byId("time"));
+  const onScreen = (entries) => {
+    isVisible = entries.at(-1).isIntersecting;
+    if (latest) render(latest);
+  };
+  new IntersectionObserver(onScreen, { rootMargin: "200px" }).observe(byId("time"));
 }
 
 export function render(state) {
+  latest = state;
   const now = Date.now();
   if (!isVisible || now - drawnAt < REDRAW_MS) return;
   drawnAt = now;

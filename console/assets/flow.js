@@ -157,7 +157,7 @@ function renderStatus(name, node, processes) {
 }
 
 export function onMark(mark) {
-  const name = mark.process === "kafka" ? "topic" : mark.process;
+  const name = mark.process === "kafka" ? "topic" : mark.process?.replace(/-\d+$/, "");
   if (["kill", "death"].includes(mark.kind) && boxes.has(name)) {
     deaths.set(name, Date.now() + DEATH_SHOWN_MS);
     setTimeout(() => latest && render(latest), DEATH_SHOWN_MS + 50);

@@ -19,13 +19,20 @@ export function start() {
 
 export function render(state) {
   latest = state;
-  if (run && !run.isDone) renderSteps();
+  if (!run) return;
+  // The books can change after the end: a second charge must not hide behind an old 1.
+  const line = run.isDone && state.orders?.find((order) => order.order_id === run.orderId);
+  if (line && run.story && Number.isInteger(line.charges)) run.story.charges_in_books = line.charges;
+  renderSteps();
 }
 
 export function onMark(mark) {
-  if (!run || run.isDone || mark.process !== "payment") return;
-  if (["kill", "death"].includes(mark.kind) && !run.killed) run.killed = mark;
-  if (mark.kind === "return" && run.killed) run.back = mark;
+  if (!run || run.isDone || !/^payment(-\d+)?$/.test(mark.process ?? "")) return;
+  if (["kill", "death"].includes(mark.kind) && !run.killed) {
+    run.killed = mark;
+    run.pid = run.pids.get(mark.process);
+  }
+  if (mark.kind === "return" && run.killed?.process === mark.process) run.back = mark;
   renderSteps();
 }
 
@@ -34,9 +41,9 @@ export async function press() {
   if (run && !run.isDone) return;
   const button = byId("kill-button");
   button.disabled = true;
-  const mine = { startedAt: Date.now(), pid: pidOfPayment(), isDone: false };
+  const mine = { startedAt: Date.now(), pids: pids(), isDone: false };
   run = mine;
-  setText(byId("kill-result"), "Placing an order whose charge takes the provider a while …");
+  setText(byId("kill-result"), "Placing an order. The provider will take the money and hold back its answer …");
   renderSteps();
   const answer = await post("/api/scenario/kill-mid-charge");
   if (answer?.order_id) {
@@ -62,7 +69,7 @@ async function follow(mine) {
   }
 }
 
-const pidOfPayment = () => latest?.processes?.find((process) => process.name === "payment")?.pid;
+const pids = () => new Map((latest?.processes ?? []).map((process) => [process.name, process.pid]));
 
 /** What the page knows, as steps: each is waiting, active or done. */
 function steps() {
@@ -72,10 +79,10 @@ function steps() {
   const isFinal = Boolean(story) && FINAL.includes(story.status);
   const list = [
     ["Place an order", Boolean(known.orderId || known.killed), orderDetail(known)],
-    ["The provider starts to charge the card", Boolean(known.orderId || known.killed), keyDetail(known)],
-    ["kill -9 payment", Boolean(known.killed), known.killed && known.pid ? `process ${known.pid} is gone` : null],
+    ["The provider takes the money", Boolean(known.killed || story?.charges_in_books), keyDetail(known)],
+    ["kill -9 payment, before it records the charge", Boolean(known.killed), known.killed && known.pid ? `process ${known.pid} is gone` : null],
     ["A new payment process starts", Boolean(known.back), backDetail(known)],
-    ["It sends the same key again", isPaid, triesDetail(story)],
+    ["It sends the same key, and gets the same charge", isPaid, triesDetail(story)],
     [isFinal && story.status !== "shipped" ? `The order is ${story.status}` : "The order ships", isFinal, shipDetail(story)],
   ];
   const active = run && !run.isDone ? list.findIndex(([, isDone]) => !isDone) : -1;
@@ -97,7 +104,7 @@ function keyDetail(known) {
 function backDetail(known) {
   if (!known.back || !known.killed) return null;
   const gap = duration(new Date(known.back.t) - new Date(known.killed.t));
-  const pid = pidOfPayment();
+  const pid = pids().get(known.back.process);
   return pid && pid !== known.pid ? `process ${pid}, after ${gap}` : `after ${gap}`;
 }
 
@@ -140,21 +147,21 @@ function updateStep(row, step) {
 
 function renderBooks() {
   const charges = run?.story?.charges_in_books;
-  const kind = charges === undefined ? "none" : charges > 1 ? "many" : String(charges);
+  const kind = typeof charges !== "number" ? "none" : charges > 1 ? "many" : String(charges);
   setAttribute(byId("kill-books"), "data-charges", kind);
-  setText(byId("kill-charges"), charges ?? "–");
+  setText(byId("kill-charges"), charges ?? "?");
   if (run?.orderId) setText(byId("kill-result"), result(run));
 }
 
 function result(known) {
   const { story } = known;
   if (!known.killed) return "Waiting until payment is dead …";
-  if (!known.back) return "Payment is dead. It does not know whether the provider took the money.";
   if (story?.charges_in_books > 1) return "That is one too many. Read the order's story.";
+  if (!known.back) return "The provider has the money, and payment died before it could record that.";
   if (known.isDone && story?.status === "shipped") {
-    return "Payment had stored the attempt and its key before the call. The new process sent the same key, and the provider knew it: the customer paid once.";
+    return "Before the call, payment had stored the attempt and its key. The new process sent the same key, and the provider answered with the charge that it already had. The customer paid once.";
   }
   if (known.isDone) return `The order ended as ${story?.status ?? "unknown"}.`;
   if (known.isLate) return "This takes longer than usual. The page keeps looking.";
-  return "Payment is back. Once the dead process's lease has expired, it sends the same key again.";
+  return "Payment is back. When the lease of the dead process has expired, it sends the same key again.";
 }

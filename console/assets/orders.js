@@ -47,7 +47,10 @@ async function search() {
   show(list);
 }
 
-function show(list) {
+/** Of the followed orders only the newest stands out. */
+function show(found) {
+  const newestFollowed = found.find((order) => order.followed);
+  const list = found.map((order) => ({ ...order, followed: order === newestFollowed }));
   keyed(body, list, (order) => order.order_id, create, update);
   if (!query) setText(byId("orders-note"), list.length ? "" : "No order yet. Place one, or press the red button.");
 }

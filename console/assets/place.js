@@ -24,7 +24,7 @@ export function start() {
 }
 
 export function useCatalog(catalog) {
-  options(byId("place-method"), catalog.payment_methods.map(({ id, label }) => [id, label && label !== id ? `${id}: ${label}` : id]));
+  options(byId("place-method"), catalog.payment_methods.map(({ id, label }) => [id, label && label !== id ? `${label} (${id})` : id]));
   options(byId("place-sku"), catalog.skus.map((sku) => [sku, sku]));
 }
 

@@ -50,7 +50,7 @@ function title(finding, proof) {
     case "repaired":
       return "A promise was broken, and it is repaired";
     default:
-      return "The databases do not answer; nothing is proved now";
+      return proof.checked_at ? "The databases do not answer: nothing is proved now" : "Reading the provider's books …";
   }
 }
 

@@ -91,7 +91,7 @@ function show(story) {
     stepList(story.steps ?? []),
     el("h3", {}, "Where the time went"),
     waterfall(story.trace),
-    traceLink(story),
+    ...traceLink(story),
   );
   for (const part of body.querySelectorAll("details")) part.open = openParts.has(part.dataset.part);
 }
@@ -128,7 +128,7 @@ function facts(story) {
 
 function traceLink(story) {
   const url = story.jaeger_url;
-  if (!url || !/^https?:\/\//.test(url)) return null;
-  return el("p", {}, el("a", { href: url, target: "_blank", rel: "noreferrer" }, "Open this trace in Jaeger"));
+  if (!url || !/^https?:\/\//.test(url)) return [];
+  return [el("p", {}, el("a", { href: url, target: "_blank", rel: "noreferrer" }, "Open this trace in Jaeger"))];
 }
 

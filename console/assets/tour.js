@@ -32,11 +32,11 @@ const STEPS = [
   },
   {
     title: "Kill payment mid-charge",
-    text: "Payment dies while the provider charges the card. Watch the payment box turn red, and the list of steps.",
+    text: "The provider takes the money, and payment dies before it can record that. Watch the payment box turn red, and the list of steps.",
     button: "Kill payment mid-charge",
     at: "kill",
     press: () => kill.press(),
-    after: "The new process found the stored attempt and sent the same key again. Charges in the provider's books: 1.",
+    after: "The new process found the stored attempt and sent the same key again. The provider answered with the charge that it had. Charges in its books: 1.",
   },
   {
     title: "Out of stock",
@@ -116,5 +116,5 @@ function highlight(id) {
   if (!id) return;
   byId(id).classList.add("in-tour");
   const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  byId(id).scrollIntoView({ block: "center", behavior: isStill ? "auto" : "smooth" });
+  byId(id).scrollIntoView({ block: "start", behavior: isStill ? "auto" : "smooth" });
 }
