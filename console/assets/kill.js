@@ -7,6 +7,8 @@ import { duration, plural } from "./format.js";
 const POLL_MS = 600;
 /** After this the page says that it still waits, and keeps looking. */
 const LATE_MS = 45_000;
+/** After this it stops: the order may be gone, or its fault may last. */
+const GIVE_UP_MS = 180_000;
 const FINAL = ["shipped", "refunded", "declined", "cancelled", "failed"];
 
 let run = null;
@@ -20,6 +22,9 @@ export function start() {
 export function render(state) {
   latest = state;
   if (!run) return;
+  // Marks are in the state too: a dropped stream loses none of them.
+  for (const mark of state.marks ?? []) if (run && mark.t >= run.since) onMark(mark);
+  if (!run) return;
   // The books can change after the end: a second charge must not hide behind an old 1.
   const line = run.isDone && state.orders?.find((order) => order.order_id === run.orderId);
   if (line && run.story && Number.isInteger(line.charges)) run.story.charges_in_books = line.charges;
@@ -27,6 +32,7 @@ export function render(state) {
 }
 
 export function onMark(mark) {
+  if (mark.kind === "reset") forget();
   if (!run || run.isDone || !/^payment(-\d+)?$/.test(mark.process ?? "")) return;
   if (["kill", "death"].includes(mark.kind) && !run.killed) {
     run.killed = mark;
@@ -36,12 +42,20 @@ export function onMark(mark) {
   renderSteps();
 }
 
+/** After a reset there is nothing to follow. */
+function forget() {
+  if (!run) return;
+  run = null;
+  setText(byId("kill-result"), "Press the button and count with us.");
+  renderSteps();
+}
+
 /** Resolves once the order has its end, for the tour. */
 export async function press() {
   if (run && !run.isDone) return;
   const button = byId("kill-button");
   button.disabled = true;
-  const mine = { startedAt: Date.now(), pids: pids(), isDone: false };
+  const mine = { startedAt: Date.now(), since: latest?.at ?? "", pids: pids(), isDone: false };
   run = mine;
   setText(byId("kill-result"), "Placing an order. The provider will take the money and hold back its answer …");
   renderSteps();
@@ -65,7 +79,7 @@ async function follow(mine) {
     mine.isLate = Date.now() - mine.startedAt > LATE_MS;
     renderSteps();
     if (!mine.isDone) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    if (run !== mine) return;
+    if (run !== mine || Date.now() - mine.startedAt > GIVE_UP_MS) return;
   }
 }
 
@@ -161,7 +175,7 @@ function result(known) {
   if (known.isDone && story?.status === "shipped") {
     return "Before the call, payment had stored the attempt and its key. The new process sent the same key, and the provider answered with the charge that it already had. The customer paid once.";
   }
-  if (known.isDone) return `The order ended as ${story?.status ?? "unknown"}.`;
+  if (known.isDone) return `The order is ${story?.status ?? "unknown"}. Read its story.`;
   if (known.isLate) return "This takes longer than usual. The page keeps looking.";
   return "Payment is back. When the lease of the dead process has expired, it sends the same key again.";
 }

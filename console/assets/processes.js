@@ -52,7 +52,7 @@ function update(row, process) {
   setAttribute(row, "data-state", state);
   setAttribute(pill, "data-state", state);
   setText(pill, state);
-  pill.title = process.since ? `since ${ago(process.since)}` : "";
+  pill.title = process.since ? `started ${ago(process.since)}` : "";
   setText(row.querySelector(".pid"), process.pid ?? "–");
   setText(row.querySelector(".restarts"), process.restarts ?? 0);
   updateActions(row.querySelector(".actions"), process);

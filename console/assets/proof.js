@@ -27,6 +27,7 @@ export function render(state) {
   setText(strip.querySelector(".proof-icon"), ICONS[finding] ?? "?");
   setText(byId("proof-title"), title(finding, proof));
   setText(byId("proof-age"), age(proof));
+  document.title = finding === "violated" ? "✕ ChargeOnce console" : "ChargeOnce console";
   setText(byId("proof-accepted"), count(proof.accepted));
   setText(byId("proof-once"), count(proof.charged_once));
   byId("proof-once").title = waiting(proof);

@@ -3,7 +3,7 @@
 import { byId, setText } from "./dom.js";
 
 /** The console sends a state at least every 5 s. A longer silence means a dead connection. */
-const SILENCE_MAX_MS = 12_000;
+const SILENCE_MAX_MS = 20_000;
 const RETRY_MS = 1_500;
 
 let source = null;
