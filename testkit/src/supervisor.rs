@@ -2,6 +2,7 @@
 
 mod registry;
 mod restarter;
+mod status;
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
@@ -16,6 +17,8 @@ use tokio::task::JoinSet;
 use crate::process::{Process, Spec};
 use registry::{Entry, Registry};
 use restarter::{keep_running, stop};
+
+pub use status::ProcessStatus;
 
 /// How long a process may take to stop gracefully before it is killed.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -102,8 +105,38 @@ impl Supervisor {
                 entry.exits.len(),
             )
         };
+        // A paused child of Postgres would not notice the death, and would block the restart.
+        process.signal_children(Signal::CONT);
         process.signal(Signal::KILL);
         self.registry.wait_recorded(name, exits).await
+    }
+
+    /// Pauses a process (SIGSTOP). Postgres runs one process per connection, so its children pause too.
+    pub fn pause(&self, name: &str) -> anyhow::Result<()> {
+        self.running(name)?.signal_with_children(Signal::STOP);
+        self.registry.changed();
+        Ok(())
+    }
+
+    /// Resumes a paused process (SIGCONT).
+    pub fn resume(&self, name: &str) -> anyhow::Result<()> {
+        self.running(name)?.signal_with_children(Signal::CONT);
+        self.registry.changed();
+        Ok(())
+    }
+
+    fn running(&self, name: &str) -> anyhow::Result<Arc<Process>> {
+        let mut entries = self.registry.entries();
+        let process = registry::find(&mut entries, name)?.process.clone();
+        process.with_context(|| format!("{name} is not running"))
+    }
+
+    /// Every process, running or not, with its history.
+    pub fn processes(&self) -> Vec<ProcessStatus> {
+        let entries = self.registry.entries();
+        let all = entries.iter();
+        all.map(|(name, entry)| ProcessStatus::of(name, entry))
+            .collect()
     }
 
     /// Waits for the next exit that no earlier call has returned. Exits by [`Supervisor::kill`] and

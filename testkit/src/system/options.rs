@@ -58,6 +58,9 @@ pub struct SystemOptions {
     /// templates that are migrated once per process, and stay on the server when the system stops. To
     /// drop one, Postgres syncs the files of all databases to disk, while every other drop waits.
     pub disposable_server: bool,
+    /// Whether connections between parts go through proxies, so that [`System::cut`](super::System::cut) can
+    /// cut them. The proxies cost some throughput.
+    pub network_cuts: bool,
     /// Print no progress and no restarts.
     pub quiet: bool,
     /// Directory for logs and `system.json`. `None`: a temporary one, removed by a clean stop.
@@ -79,6 +82,7 @@ impl Default for SystemOptions {
             first_env: PerService::default(),
             replicas: PerService::from_fn(|_| 1),
             disposable_server: false,
+            network_cuts: false,
             quiet: false,
             state_dir: None,
         }
