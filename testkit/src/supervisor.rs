@@ -97,6 +97,14 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Removes a variable that [`Supervisor::set_env`] has set, for the next start of a process.
+    pub fn remove_env(&self, name: &str, variable: &str) -> anyhow::Result<()> {
+        let mut entries = self.registry.entries();
+        let entry = registry::find(&mut entries, name)?;
+        entry.spec.env.retain(|(known, _)| known != variable);
+        Ok(())
+    }
+
     /// Stops a process gracefully and keeps it down. Does nothing if it is down.
     pub async fn stop(&self, name: &str) -> anyhow::Result<()> {
         stop(&self.registry, name).await

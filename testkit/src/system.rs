@@ -147,6 +147,11 @@ impl System {
         self.supervisor.set_env(name, variable, value)
     }
 
+    /// Removes a variable that [`System::set_env`] has set.
+    pub fn remove_env(&self, name: &str, variable: &str) -> anyhow::Result<()> {
+        self.supervisor.remove_env(name, variable)
+    }
+
     /// Stops a process gracefully (SIGTERM) and keeps it down.
     pub async fn stop_service(&self, name: &str) -> anyhow::Result<()> {
         self.supervisor.stop(name).await

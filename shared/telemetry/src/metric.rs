@@ -49,6 +49,8 @@ pub const INBOX_CLIENTS_REPLACED: &str = "inbox_clients_replaced_total";
 pub const WORKER_STALLED: &str = "worker_stalled";
 /// Requests to the operator listener without the token of an operator.
 pub const OPERATOR_REQUESTS_REJECTED: &str = "operator_requests_rejected_total";
+/// Changes of operators that left no audit row: a defect.
+pub const OPERATOR_CHANGES_UNAUDITED: &str = "operator_changes_unaudited_total";
 /// Calls to the provider, by call and outcome.
 pub const PSP_CALLS: &str = "psp_calls_total";
 /// Time of a call to the provider, by call.

@@ -14,6 +14,7 @@ mod direct;
 mod fencing;
 mod gauges;
 mod harness;
+mod held;
 mod limits;
 mod lookups;
 mod operating;
