@@ -32,7 +32,7 @@ async fn create() -> Harness {
     harness
 }
 
-/// Logs this many mails at once, due in the past.
+/// Logs this many mails in one statement, due in the past.
 async fn fill(harness: &Harness, count: i32) {
     let insert = "insert into receipts (event_id, mail_type, order_id, attempt, recipient, amount,
                                         currency, lines, correlation_id, status, due_at)
