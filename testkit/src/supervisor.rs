@@ -78,6 +78,16 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Sets a variable of the environment for the next start of a process.
+    pub fn set_env(&self, name: &str, variable: &str, value: &str) -> anyhow::Result<()> {
+        let mut entries = self.registry.entries();
+        let entry = registry::find(&mut entries, name)?;
+        // The last value counts.
+        let variable = (variable.to_owned(), value.to_owned());
+        entry.spec.env.push(variable);
+        Ok(())
+    }
+
     /// Stops a process gracefully and keeps it down. Does nothing if it is down.
     pub async fn stop(&self, name: &str) -> anyhow::Result<()> {
         stop(&self.registry, name).await

@@ -115,6 +115,11 @@ impl System {
         self.supervisor.start_again(name)
     }
 
+    /// Sets a variable of the environment for the next start of a process.
+    pub fn set_env(&self, name: &str, variable: &str, value: &str) -> anyhow::Result<()> {
+        self.supervisor.set_env(name, variable, value)
+    }
+
     /// Stops a process gracefully (SIGTERM) and keeps it down.
     pub async fn stop_service(&self, name: &str) -> anyhow::Result<()> {
         self.supervisor.stop(name).await

@@ -334,6 +334,9 @@ impl Harness {
             violated.retain(|violation| violation.invariant != broken);
             ensure!(violated.is_empty(), "broken: {violated:#?}");
             let mut unsettled = invariants::settled(&self.databases).await?;
+            let for_operator = invariants::for_operator(&self.databases).await?;
+            let lost = for_operator.into_iter();
+            unsettled.extend(lost.filter(|it| it.invariant == invariants::ORDER_LOST));
             unsettled.retain(|violation| violation.invariant != broken);
             if unsettled.is_empty() {
                 return Ok(());

@@ -36,6 +36,7 @@ mod refunds;
 mod replicas;
 mod restores;
 mod shared_systems;
+mod runbook;
 mod slow_provider;
 mod store_outages;
 mod trace;

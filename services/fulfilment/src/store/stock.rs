@@ -44,6 +44,29 @@ pub async fn reserve(
     Ok(())
 }
 
+/// Moves quantities that were shipped before from available to reserved. What is not available is
+/// reserved too, and a SKU that is not known is added.
+pub async fn take(
+    connection: &mut PgConnection,
+    quantities: &BTreeMap<String, i64>,
+) -> sqlx::Result<()> {
+    let skus: Vec<&str> = quantities.keys().map(String::as_str).collect();
+    let quantities: Vec<i64> = quantities.values().copied().collect();
+    sqlx::query!(
+        "insert into stock (sku, available, reserved)
+         select taken.sku, 0, taken.quantity
+         from unnest($1::text[], $2::bigint[]) as taken (sku, quantity)
+         on conflict (sku) do update
+         set available = greatest(stock.available - excluded.reserved, 0),
+             reserved = stock.reserved + excluded.reserved",
+        &skus as &[&str],
+        &quantities
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// Adds a SKU, unless it already exists.
 pub async fn add(connection: &mut PgConnection, sku: &str, available: i64) -> sqlx::Result<()> {
     sqlx::query!(

@@ -28,6 +28,7 @@ const IN_FLIGHT_MAX: usize = 256;
 /// One charger for each queue, as in the service, and the channel of their answers.
 pub(crate) struct Stepper {
     chargers: [Worker<Charger>; 3],
+    queues: Arc<ChargerQueues>,
     keeper: Mutex<QueueKeeper>,
     answers: mpsc::Receiver<Done<Answered>>,
 }
@@ -73,7 +74,8 @@ impl Stepper {
         });
         Self {
             chargers,
-            keeper: Mutex::new(QueueKeeper::new(pool, queues)),
+            keeper: Mutex::new(QueueKeeper::new(pool, queues.clone())),
+            queues,
             answers,
         }
     }
@@ -86,6 +88,13 @@ impl Stepper {
 
     pub(crate) async fn keep_queues(&self, is_full: bool) {
         self.keeper.lock().await.step(is_full).await.unwrap();
+    }
+
+    /// Makes the chargers look into the queues of a principal, whether or not the queue keeper knows it.
+    pub(crate) fn wake(&self, principal: &str) {
+        for queue in Queue::ALL {
+            self.queues.of(queue).wake(principal);
+        }
     }
 
     pub(crate) async fn lease_only(&self) -> usize {
