@@ -31,7 +31,7 @@ pub(crate) struct Harness {
     is_shared: bool,
 }
 
-/// Leases and time-outs of payment. Shorter ones would expire on a busy machine.
+/// Leases and timeouts of payment. Shorter ones would expire on a busy machine.
 const PAYMENT_ENV: [(&str, &str); 3] = [
     ("LEASE_MS", "2000"),
     ("PSP_TIMEOUT_MS", "1500"),

@@ -10,7 +10,7 @@ const KILL_EVERY: usize = 30;
 const ORDERS: usize = KILL_EVERY * Service::ALL.len();
 
 #[tokio::test]
-async fn killing_each_service_under_load_loses_and_doubles_nothing() -> anyhow::Result<()> {
+async fn killing_services_under_load_loses_and_duplicates_nothing() -> anyhow::Result<()> {
     let harness = Harness::shared().await?;
     let mut orders = Vec::with_capacity(ORDERS);
     let mut victims = Service::ALL.into_iter().cycle();

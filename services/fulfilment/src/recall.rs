@@ -1,7 +1,7 @@
 //! `fulfilment recall`: reads this service's own decisions back from the topic, after its database was
 //! restored to an older state.
 //!
-//! A service that does not know its decisions would decide again, perhaps otherwise: it could reject,
+//! A service that does not know its decisions would decide again, perhaps differently: it could reject,
 //! and so refund, what it has shipped. So it runs before the service starts. It only adds: a decision
 //! that the database has is never changed, and a repeat finds everything known.
 
@@ -183,7 +183,7 @@ impl Recalled {
                 *taken.entry(sku.to_owned()).or_default() += quantity;
             }
         }
-        // Orders that are decided need their content no more.
+        // Orders that are decided no longer need their content.
         for order_id in known(tx, ids.into_iter()).await?.into_keys() {
             paid.remove(&order_id);
         }
@@ -191,7 +191,7 @@ impl Recalled {
     }
 
     /// Reserves what was shipped. It was there when it was shipped, so a missing piece is a difference
-    /// between the books and the shelf, and not a reason to forget the shipment.
+    /// between the table and the warehouse, and not a reason to forget the shipment.
     async fn take(
         &mut self,
         tx: &mut PgConnection,

@@ -17,7 +17,7 @@ use crate::domain::{Status, catch_up, next, reopens};
 use crate::store::orders::{self, Change, State};
 
 pub struct FollowOrders {
-    /// How often this service opens the next attempt of one order by itself.
+    /// How many times this service opens the next attempt of one order by itself.
     pub reopens_max: u16,
     /// Wakes the relay.
     pub wake: outbox::Wake,

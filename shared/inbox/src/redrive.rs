@@ -124,7 +124,7 @@ impl<H: Handler> Processor<H> {
         Ok(Discarded::Done(redriven))
     }
 
-    /// Begins the transaction and locks the message. The short time-out reports an unreachable
+    /// Begins the transaction and locks the message. The short timeout reports an unreachable
     /// database long before the limit for the whole redrive. The caller owns the connection, because
     /// the transaction borrows it.
     async fn begin<'a>(

@@ -25,7 +25,7 @@ pub const OUTBOX_UNPUBLISHED_ROWS: &str = "outbox_unpublished_rows";
 pub const OUTBOX_OLDEST_SECONDS: &str = "outbox_oldest_unpublished_seconds";
 /// Orders whose events the relay holds because they cannot be delivered now, by cause.
 pub const OUTBOX_HELD_ORDERS: &str = "outbox_held_orders";
-/// How often the broker was found to have lost delivered events.
+/// Number of times that the broker was found to have lost delivered events.
 pub const OUTBOX_DATA_LOSSES: &str = "outbox_data_losses_total";
 /// New messages processed.
 pub const INBOX_PROCESSED: &str = "inbox_processed_total";

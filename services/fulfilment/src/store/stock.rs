@@ -1,4 +1,4 @@
-//! Stock: how many pieces of each SKU are available and reserved.
+//! Stock: how many units of each SKU are available and reserved.
 
 use std::collections::BTreeMap;
 

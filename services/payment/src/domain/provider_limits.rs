@@ -1,4 +1,4 @@
-//! Facts about the provider that the settings tell.
+//! Facts about the provider, from the settings.
 
 use std::time::Duration;
 

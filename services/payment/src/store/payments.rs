@@ -17,8 +17,8 @@ use crate::domain::{
 };
 use crate::store::queues::Floors;
 
-/// Leases due attempts of this status: of each principal its longest due ones. `skip locked`: concurrent chargers take
-/// different rows instead of waiting for the same one. An attempt that was leased before and never
+/// Leases due attempts of this status, for each principal those that are due longest. With `skip
+/// locked`, concurrent chargers take different rows instead of waiting for the same one. An attempt that was leased before and never
 /// settled becomes `unknown`.
 ///
 /// After `limits.resend_max` from its first try the provider may have forgotten the key, and the charge is

@@ -16,7 +16,7 @@ use crate::harness::{EVENTUALLY, eventually};
 const PSP_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// How long after its first try an attempt may be sent again.
 pub(crate) const RESEND_MAX: Duration = Duration::from_secs(3_600);
-/// What the chargers are told about the provider, unless a test says otherwise.
+/// The facts about the provider that chargers get, unless a test sets others.
 pub(crate) const LIMITS: ProviderLimits = ProviderLimits {
     resend_max: RESEND_MAX,
     absence_age: Duration::ZERO,
