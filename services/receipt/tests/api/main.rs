@@ -12,6 +12,7 @@ mod config;
 mod consuming;
 mod dialogues;
 mod fencing;
+mod hangs;
 mod harness;
 mod held;
 mod in_doubt;
