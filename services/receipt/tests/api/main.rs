@@ -25,4 +25,5 @@ mod resolving;
 mod sending;
 mod statuses;
 mod stepper;
+mod suspension;
 mod topic;
