@@ -10,6 +10,7 @@ mod backlog;
 mod columns;
 mod crashes;
 mod data_loss;
+mod hangs;
 mod harness;
 mod held_orders;
 mod late_commits;
