@@ -8,6 +8,7 @@
 )]
 
 mod broker_loss;
+mod canary;
 mod cancels;
 mod chaos;
 mod crash_windows;
@@ -27,6 +28,7 @@ mod parking;
 mod paused_payment;
 mod payer;
 mod paying_again;
+mod proof;
 mod provider_faults;
 mod provider_outcomes;
 mod receipts;
@@ -37,5 +39,6 @@ mod replicas;
 mod restores;
 mod slow_provider;
 mod store_outages;
+mod timeline;
 mod trace;
 mod unknowns;

@@ -14,4 +14,5 @@ mod outage;
 mod redelivery;
 mod statuses;
 mod stock;
+mod timeline;
 mod topic;

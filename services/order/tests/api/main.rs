@@ -29,6 +29,7 @@ mod references;
 mod replays;
 mod response;
 mod schema;
+mod timeline;
 mod topic;
 mod unknown_formats;
 

@@ -24,4 +24,5 @@ mod resolving;
 mod sending;
 mod statuses;
 mod stepper;
+mod timeline;
 mod topic;
