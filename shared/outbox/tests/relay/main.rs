@@ -22,4 +22,5 @@ mod replicas;
 mod republishing;
 mod retention;
 mod sessions;
+mod timeline;
 mod wakes;
