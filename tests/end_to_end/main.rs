@@ -9,6 +9,7 @@
 
 mod broker_loss;
 mod browser;
+mod canary;
 mod cancels;
 mod chaos;
 mod crash_windows;
@@ -28,6 +29,7 @@ mod parking;
 mod paused_payment;
 mod payer;
 mod paying_again;
+mod proof;
 mod provider_faults;
 mod provider_outcomes;
 mod receipts;
@@ -40,5 +42,6 @@ mod runbook;
 mod shared_systems;
 mod slow_provider;
 mod store_outages;
+mod timeline;
 mod trace;
 mod unknowns;

@@ -26,4 +26,5 @@ mod sending;
 mod statuses;
 mod stepper;
 mod suspension;
+mod timeline;
 mod topic;

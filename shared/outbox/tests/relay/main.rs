@@ -23,4 +23,5 @@ mod replicas;
 mod republishing;
 mod retention;
 mod sessions;
+mod timeline;
 mod wakes;
