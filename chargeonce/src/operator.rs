@@ -8,6 +8,8 @@ use crate::system::SystemArgs;
 
 /// A reconciliation, a redrive or a republication may take minutes.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
+/// A read ends within the services' own limit for their store.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The token of commands that use operator listeners.
 #[derive(Debug, clap::Args)]
@@ -49,6 +51,20 @@ impl TokenArgs {
         system: &SystemArgs,
         reason: Option<&str>,
     ) -> anyhow::Result<OperatorClient> {
+        self.client_within(system, reason, REQUEST_TIMEOUT)
+    }
+
+    /// A client that only reads, and does not wait long for a service that hangs.
+    pub(crate) fn short_client(&self, system: &SystemArgs) -> anyhow::Result<OperatorClient> {
+        self.client_within(system, None, READ_TIMEOUT)
+    }
+
+    fn client_within(
+        &self,
+        system: &SystemArgs,
+        reason: Option<&str>,
+        timeout: Duration,
+    ) -> anyhow::Result<OperatorClient> {
         let token = match &self.operator_token {
             Some(token) => token.clone(),
             // Without a system, as with --url, the service explains that a token is missing.
@@ -57,7 +73,7 @@ impl TokenArgs {
                 .map(|it| it.operator_token)
                 .unwrap_or_default(),
         };
-        OperatorClient::new(token, reason, REQUEST_TIMEOUT)
+        OperatorClient::new(token, reason, timeout)
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use endpoints::Endpoints;
 use endpoints::client;
 use endpoints::operator::OperatorClient;
 use endpoints::provider::Faults;
-use endpoints::{Endpoints, Service};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,6 +16,7 @@ use crate::problem::Problem;
 use crate::queries::Pools;
 use crate::settings::Options;
 use crate::spans::Traces;
+use crate::state::Proof;
 
 /// The demo tenant that the console orders for.
 pub(crate) const API_KEY: &str = "demo-key-acme";
@@ -36,9 +37,12 @@ pub(crate) struct App {
     pub(crate) stop: CancellationToken,
     /// Wakes the sampler between two ticks.
     pub(crate) wake: Notify,
+    /// Wakes the checker: a page opened after a while without one.
+    pub(crate) check_now: Notify,
     /// Work that outlives the request that started it. The console stops when it has ended.
     pub(crate) background: TaskTracker,
     traces: Mutex<Traces>,
+    proof: Mutex<Proof>,
 }
 
 impl App {
@@ -51,8 +55,10 @@ impl App {
             operator: endpoints.operator(REASON, REQUEST_TIMEOUT)?,
             stop,
             wake: Notify::new(),
+            check_now: Notify::new(),
             background: TaskTracker::new(),
             traces: Mutex::default(),
+            proof: Mutex::default(),
             options,
         })
     }
@@ -63,6 +69,11 @@ impl App {
 
     pub(crate) fn traces(&self) -> MutexGuard<'_, Traces> {
         self.traces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the checker found last.
+    pub(crate) fn proof(&self) -> MutexGuard<'_, Proof> {
+        self.proof.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn faults(&self) -> anyhow::Result<Faults> {

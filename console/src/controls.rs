@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use endpoints::{Endpoints, Service};
+use endpoints::Service;
 use testkit::supervisor::ProcessStatus;
 use testkit::system::{PAYMENT_PSP, System};
 use testkit::{broker, postgres, smtp_sink};
@@ -60,7 +60,7 @@ impl Controls {
         }
     }
 
-    pub(crate) async fn processes(&self, endpoints: &Endpoints, up: &Up) -> Vec<Process> {
+    pub(crate) async fn processes(&self, up: &Up) -> Vec<Process> {
         match self {
             Self::Processes(system) => {
                 let all = system.processes().into_iter();
@@ -70,9 +70,9 @@ impl Controls {
             }
             Self::Containers(Some(docker)) => match docker.processes(up).await {
                 Ok(processes) => processes,
-                Err(_) => named(endpoints, up),
+                Err(_) => named(up),
             },
-            Self::Containers(None) => named(endpoints, up),
+            Self::Containers(None) => named(up),
         }
     }
 
@@ -196,12 +196,11 @@ fn supervised(status: ProcessStatus, up: &Up) -> Process {
 }
 
 /// Containers that the console may not touch: what it can see from outside.
-fn named(endpoints: &Endpoints, up: &Up) -> Vec<Process> {
+fn named(up: &Up) -> Vec<Process> {
     let services = Service::ALL.map(Service::name);
     let infrastructure = [broker::PROCESS_NAME, postgres::PROCESS_NAME];
     let names = services.into_iter().chain(infrastructure);
     let mut all: Vec<Process> = names
-        .filter(|name| !endpoints.urls.order.is_empty() || *name != "order")
         .map(|name| Process {
             name: name.to_owned(),
             kind: kind(name),

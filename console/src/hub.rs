@@ -8,6 +8,7 @@ use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 use uuid::Uuid;
 
+use crate::actions::crash_points::ID_PREFIX;
 use crate::state::{Armed, Mark, MarkKind, Move, State};
 
 /// Marks that are kept.
@@ -147,6 +148,15 @@ impl Memory {
         if self.armed.len() < ARMED_MAX {
             self.armed.push(armed);
         }
+    }
+
+    /// Forgets the crash points of a process that died: they were in its memory. Returns whether there
+    /// were any.
+    pub(crate) fn disarm(&mut self, process: &str) -> bool {
+        let count = self.armed.len();
+        let prefix = format!("{ID_PREFIX}{process}:");
+        self.armed.retain(|armed| !armed.id.starts_with(&prefix));
+        self.armed.len() < count
     }
 
     /// Forgets everything about orders that no longer exist.

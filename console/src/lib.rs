@@ -72,6 +72,7 @@ impl Console {
                 .into_future(),
         ));
         tasks.spawn(sampler::run(Arc::clone(&app)));
+        tasks.spawn(sampler::proof::check(Arc::clone(&app)));
         tasks.spawn(sampler::watch_processes(app));
         Ok(Self {
             address,

@@ -7,6 +7,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use timeline::Story;
 use uuid::Uuid;
 
 use crate::app::App;
@@ -79,9 +80,9 @@ async fn search(
 async fn one_order(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Story>, Problem> {
     let id = Uuid::parse_str(&id).map_err(|_| Problem::bad_request("This is not an order id."))?;
-    let story = story::read(&app, id).await?;
+    let story = story::read(&app, id).await;
     let story = story.ok_or_else(|| Problem::not_found("There is no order with this id."))?;
     Ok(Json(story))
 }

@@ -4,11 +4,12 @@
 //! rate of orders.
 
 mod armed;
+mod containers;
 mod deaths;
 mod flow;
 mod latency;
 pub(crate) mod metrics;
-mod proof;
+pub(crate) mod proof;
 mod series;
 
 use std::sync::Arc;
@@ -35,6 +36,10 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(10);
 const METRICS_INTERVAL: Duration = Duration::from_secs(1);
 /// An unchanged state is sent again after this time.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
+/// Longest wait for the newest orders, and the pause after a failure: the rest of the state must go on
+/// while a database is down.
+const ORDERS_TIMEOUT: Duration = Duration::from_millis(800);
+const ORDERS_RETRY: Duration = Duration::from_secs(2);
 /// Orders in the list of the newest.
 const NEWEST_MAX: i64 = 20;
 
@@ -48,7 +53,7 @@ pub(crate) async fn run(app: Arc<App>) {
         if !is_resetting {
             tokio::select! {
                 () = app.stop.cancelled() => return,
-                () = sampler.sample(&app, has_pages) => {}
+                () = sampler.sample(&app) => {}
             }
         }
         let interval = if has_pages { INTERVAL } else { IDLE_INTERVAL };
@@ -71,8 +76,11 @@ struct Sampler {
     metrics_at: Option<Instant>,
     series: series::Series,
     latency: latency::Latency,
-    checker: proof::Checker,
     orders: Vec<OrderLine>,
+    /// When to read them again after a failure.
+    orders_at: Option<Instant>,
+    /// Which processes responded last.
+    up: Up,
     last: Option<State>,
     published_at: Option<Instant>,
     was_woken: bool,
@@ -80,7 +88,7 @@ struct Sampler {
 }
 
 impl Sampler {
-    async fn sample(&mut self, app: &App, has_pages: bool) {
+    async fn sample(&mut self, app: &App) {
         let resets = app.hub.memory().resets;
         if resets != self.resets {
             self.series.restart();
@@ -96,12 +104,16 @@ impl Sampler {
         if is_due {
             self.metrics_at = Some(Instant::now());
             tokio::join!(self.metrics.read(app), armed::refresh(app));
+            self.look(app).await;
         }
-        // A database may be down: then the list stays as it was.
-        if let Ok(orders) = self.read_orders(app).await {
-            self.orders = orders;
+        if self.orders_at.is_none_or(|at| Instant::now() >= at) {
+            let read = tokio::time::timeout(ORDERS_TIMEOUT, self.read_orders(app)).await;
+            match read {
+                Ok(Ok(orders)) => self.orders = orders,
+                // A database is down: the list stays as it was, and is read again a little later.
+                _ => self.orders_at = Some(Instant::now() + ORDERS_RETRY),
+            }
         }
-        self.checker.check(app, has_pages).await;
         if is_due {
             let now = Utc::now().timestamp();
             self.series.add(app, now, &self.metrics, &mut self.latency);
@@ -122,14 +134,14 @@ impl Sampler {
     }
 
     async fn build(&self, app: &App) -> State {
-        let up = self.up(app);
-        let processes = app.options.controls.processes(app.endpoints(), &up).await;
-        let proof = self.checker.proof(app);
+        let controls = &app.options.controls;
+        let processes = controls.processes(&self.up).await;
+        let proof = proof::latest(app);
         let broker_up = processes
             .iter()
             .find(|process| process.kind == "broker")
             .map(|process| process.state == "running");
-        let flow = flow::build(app, &self.metrics, &up, broker_up, &proof);
+        let flow = flow::build(app, &self.metrics, &self.up, broker_up, &proof);
         let memory = app.hub.memory();
         State {
             mode: app.options.controls.mode(),
@@ -157,13 +169,18 @@ impl Sampler {
         }
     }
 
-    /// Which processes of the services responded to the last read of their metrics.
-    fn up(&self, app: &App) -> Up {
+    /// Notes which processes responded to the last read of their metrics.
+    async fn look(&mut self, app: &App) {
         let processes = Service::ALL.into_iter().flat_map(|service| {
             let urls = app.endpoints().urls.get(service).iter().enumerate();
             urls.map(move |(index, url)| (replica_name(service, index), url))
         });
         let all = processes.filter_map(|(name, url)| Some((name, self.metrics.is_up(url)?)));
-        all.collect()
+        let mut up: Up = all.collect();
+        if app.options.controls.system().is_none() {
+            containers::add_infrastructure(app, &mut up).await;
+            containers::compare(app, &self.up, &up);
+        }
+        self.up = up;
     }
 }

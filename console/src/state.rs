@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use invariants::{Money, ProofState, Verdict, Violation};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -23,7 +24,7 @@ pub(crate) struct State {
 }
 
 /// What the checker found, and what became of the responses that the console received.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Proof {
     pub(crate) verdict: Verdict,
     pub(crate) checked_at: Option<DateTime<Utc>>,
@@ -31,40 +32,46 @@ pub(crate) struct Proof {
     pub(crate) charged_once: i64,
     pub(crate) charged_more: i64,
     pub(crate) not_charged_yet: i64,
+    pub(crate) ended_uncharged: i64,
     pub(crate) answers_2xx: usize,
     pub(crate) lost: usize,
     pub(crate) money: Money,
-    pub(crate) problems: Vec<Finding>,
+    pub(crate) problems: Vec<Violation>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Verdict {
-    Holds,
-    /// Violated once, and repaired.
-    Repaired,
-    Violated,
-    /// Not checked yet, or the databases are unreachable.
-    #[default]
-    Unknown,
+impl Default for Proof {
+    /// Before the first check.
+    fn default() -> Self {
+        Self {
+            verdict: Verdict::Unknown,
+            checked_at: None,
+            accepted: 0,
+            charged_once: 0,
+            charged_more: 0,
+            not_charged_yet: 0,
+            ended_uncharged: 0,
+            answers_2xx: 0,
+            lost: 0,
+            money: Money::default(),
+            problems: Vec::new(),
+        }
+    }
 }
 
-/// Minor units of all currencies together: the demo has one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Money {
-    pub(crate) taken: i64,
-    pub(crate) given_back: i64,
-    pub(crate) due: i64,
-    pub(crate) difference: i64,
-}
-
-/// A broken invariant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Finding {
-    pub(crate) severity: &'static str,
-    pub(crate) invariant: String,
-    pub(crate) detail: String,
-    pub(crate) order_id: Option<String>,
+impl From<ProofState> for Proof {
+    fn from(checked: ProofState) -> Self {
+        Self {
+            verdict: checked.verdict,
+            accepted: checked.accepted,
+            charged_once: checked.charged_once,
+            charged_more: checked.charged_more,
+            not_charged_yet: checked.not_charged_yet,
+            ended_uncharged: checked.ended_uncharged,
+            money: checked.money,
+            problems: checked.problems,
+            ..Self::default()
+        }
+    }
 }
 
 /// Counters per box of the picture. A counter that is not known is absent.

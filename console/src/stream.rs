@@ -39,6 +39,7 @@ pub(crate) async fn stream(Extract(app): Extract<Arc<App>>) -> Result<Response, 
     }
     // A receiver of events counts as a page, and wakes the sampler.
     let events = app.hub.events();
+    app.check_now.notify_one();
     app.sample_soon().await;
     let mut states = app.hub.states();
     // The first state is sent at once.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::console::{ADDRESS_DEFAULT, Console, Controls, Docker, Listeners, Options};
 use anyhow::{Context, ensure};
@@ -14,6 +15,8 @@ use testkit::system::{System, SystemOptions};
 
 /// The collector that gets a copy of every span, as for the services themselves.
 const COLLECTOR_VAR: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// Long enough to see on the page that a process is dead.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// Any free port.
 const FREE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
@@ -85,6 +88,7 @@ impl ConsoleArgs {
         let token = ::console::token_or_random(self.console_token)?;
         let listeners = Listeners::bind(address).await?;
         let env = ::console::trace_env(&listeners.spans_url()?);
+        options.restart_delay = RESTART_DELAY;
         for service in Service::ALL {
             options.env.get_mut(service).extend(env.iter().cloned());
         }

@@ -18,6 +18,7 @@ use crate::process::{Process, Spec};
 use registry::{Entry, Registry};
 use restarter::{keep_running, stop};
 
+pub use restarter::RESTART_DELAY_MIN;
 pub use status::ProcessStatus;
 
 /// How long a process may take to stop gracefully before it is killed.
@@ -32,8 +33,13 @@ pub struct Supervisor {
 impl Supervisor {
     /// `restart`: whether a process that dies is restarted. `quiet`: print nothing.
     pub fn new(restart: bool, quiet: bool) -> Self {
+        Self::with_restart_delay(restart, quiet, RESTART_DELAY_MIN)
+    }
+
+    /// The same with another wait before the first restart.
+    pub fn with_restart_delay(restart: bool, quiet: bool, delay: Duration) -> Self {
         Supervisor {
-            registry: Arc::new(Registry::new(restart, quiet)),
+            registry: Arc::new(Registry::new(restart, quiet, delay)),
         }
     }
 

@@ -52,8 +52,10 @@ async fn run(app: Arc<App>, system: Arc<System>) -> anyhow::Result<()> {
         memory.is_resetting = false;
         memory.resets += 1;
     }
+    *app.proof() = Default::default();
     app.hub
         .mark(MarkKind::Reset, "demo data emptied", None, None);
     app.wake.notify_one();
+    app.check_now.notify_one();
     done
 }

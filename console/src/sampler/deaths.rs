@@ -10,7 +10,6 @@ use testkit::supervisor::ProcessStatus;
 use testkit::system::System;
 use uuid::Uuid;
 
-use crate::actions::crash_points::ID_PREFIX;
 use crate::app::App;
 use crate::controls::kind;
 use crate::state::MarkKind;
@@ -81,10 +80,7 @@ fn compare(
 /// That order is followed.
 fn met_fault(app: &App, name: &str) -> Option<Uuid> {
     let mut memory = app.hub.memory();
-    let count = memory.armed.len();
-    let prefix = format!("{ID_PREFIX}{name}:");
-    memory.armed.retain(|armed| !armed.id.starts_with(&prefix));
-    let was_armed = memory.armed.len() < count;
+    let was_armed = memory.disarm(name);
     memory.followed.back().copied().filter(|_| was_armed)
 }
 

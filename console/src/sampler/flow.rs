@@ -78,7 +78,7 @@ pub(super) fn build(
         node.between_services();
         node.set(
             "sent",
-            node.total("receipt_tries_total", &["outcome=\"sent\""]),
+            node.total("receipt_tries_total", &["outcome=\"accepted\""]),
         );
     });
     let all = [&urls.order[..], &urls.payment, &urls.fulfilment].concat();

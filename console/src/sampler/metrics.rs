@@ -2,6 +2,7 @@
 //! here continue.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use endpoints::Service;
@@ -27,6 +28,8 @@ const WANTED: [&str; 16] = [
     "psp_refunds_total",
     "psp_replays_total",
 ];
+/// Longest wait for one process: a paused one must not delay the state.
+const TIMEOUT: Duration = Duration::from_millis(400);
 /// Series of one process that are kept; a service exports far fewer of the wanted ones.
 const SERIES_MAX: usize = 500;
 
@@ -108,6 +111,7 @@ fn wanted(line: &str) -> Option<(&str, f64)> {
 pub(crate) async fn fetch(http: &reqwest::Client, url: &str) -> anyhow::Result<String> {
     let response = http
         .get(format!("{url}/metrics"))
+        .timeout(TIMEOUT)
         // Not traced: the last digit says so.
         .header("traceparent", UNTRACED)
         .send()

@@ -10,6 +10,8 @@ use crate::state::Move;
 
 /// Moves per second at most; others are only counted.
 const MOVES_PER_S_MAX: u32 = 20;
+/// Of these, moves of orders that the page does not follow.
+const OTHERS_PER_S_MAX: u32 = 14;
 
 /// Limits the rate of moves.
 #[derive(Default)]
@@ -20,7 +22,7 @@ pub(crate) struct Moves {
 
 impl Moves {
     /// The move that a span stands for, unless there were enough in this second.
-    pub(crate) fn next(&mut self, span: &Span) -> Option<Move> {
+    pub(crate) fn next(&mut self, span: &Span, followed: &[String]) -> Option<Move> {
         let it = of(span)?;
         let now = Instant::now();
         if self
@@ -30,8 +32,15 @@ impl Moves {
             self.second = Some(now);
             self.sent = 0;
         }
+        let max = match followed.contains(&it.order_id) {
+            true => MOVES_PER_S_MAX,
+            false => OTHERS_PER_S_MAX,
+        };
+        if self.sent >= max {
+            return None;
+        }
         self.sent += 1;
-        (self.sent <= MOVES_PER_S_MAX).then_some(it)
+        Some(it)
     }
 }
 
@@ -44,7 +53,7 @@ fn of(span: &Span) -> Option<Move> {
         "process" => ("topic", service),
         "SMTP" => (service, "client"),
         "POST" | "PUT" if service == "order" => ("client", "order"),
-        _ if service == "payment" && !span.name.contains('/') => ("payment", "psp"),
+        _ if span.attribute("payment.try").is_some() => ("payment", "psp"),
         _ => return None,
     };
     Some(Move {

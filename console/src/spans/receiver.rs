@@ -54,7 +54,7 @@ async fn receive(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -
     let has_pages = app.hub.pages() > 0;
     for span in spans(request) {
         let mut traces = app.traces();
-        if has_pages && let Some(it) = traces.moves.next(&span) {
+        if has_pages && let Some(it) = traces.moves.next(&span, &followed) {
             app.hub.moved(&it);
         }
         traces.add(span, &followed);

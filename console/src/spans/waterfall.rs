@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde::Serialize;
+use timeline::{Span as Bar, SpanKind, Trace};
 
 use super::Span;
 
@@ -12,29 +12,8 @@ const OUTBOX_WAIT_MS: &str = "outbox.wait_ms";
 /// Shorter waits are not shown: clocks and rounding make as much.
 const WAIT_US_MIN: u64 = 200;
 
-/// What the page draws.
-#[derive(Debug, Serialize)]
-pub(crate) struct Waterfall {
-    trace_id: String,
-    spans: Vec<Bar>,
-    total_us: u64,
-}
-
-/// Work or a wait, relative to the first span.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Bar {
-    id: String,
-    parent: Option<String>,
-    service: String,
-    name: String,
-    start_us: u64,
-    duration_us: u64,
-    kind: &'static str,
-    attributes: BTreeMap<String, String>,
-}
-
 /// None without spans.
-pub(crate) fn of(spans: &[Span]) -> Option<Waterfall> {
+pub(crate) fn of(spans: &[Span]) -> Option<Trace> {
     let origin = spans.iter().map(|span| span.start_us).min()?;
     let end = spans.iter().map(|span| span.end_us).max()?;
     let by_id: HashMap<&str, &Span> = spans.iter().map(|span| (span.id.as_str(), span)).collect();
@@ -53,7 +32,7 @@ pub(crate) fn of(spans: &[Span]) -> Option<Waterfall> {
     bars.sort_by(|one, other| {
         (one.start_us, other.duration_us).cmp(&(other.start_us, one.duration_us))
     });
-    Some(Waterfall {
+    Some(Trace {
         trace_id: spans.first()?.trace_id.clone(),
         spans: bars,
         total_us: end - origin,
@@ -73,7 +52,7 @@ fn work(span: &Span, origin: u64) -> Bar {
         name: name(span),
         start_us: start - origin,
         duration_us: span.end_us.saturating_sub(start),
-        kind: "work",
+        kind: SpanKind::Work,
         attributes,
     }
 }
@@ -134,7 +113,7 @@ fn wait(span: &Span, id: &str, name: String, (start, us): (u64, u64), origin: u6
         name,
         start_us: start - origin,
         duration_us: us,
-        kind: "wait",
+        kind: SpanKind::Wait,
         attributes: BTreeMap::new(),
     })
 }

@@ -5,3 +5,4 @@ pub mod consumer;
 pub mod domain;
 pub mod startup;
 pub mod store;
+pub mod timeline;

@@ -9,6 +9,7 @@ use sqlx::Connection as _;
 use crate::config::{Config, Migration};
 use crate::consumer::ShipPaid;
 use crate::store::stock;
+use crate::timeline;
 
 /// The demo's stock: SKU-1 to SKU-99, more of each than a demo sells.
 const DEMO_SKUS: std::ops::RangeInclusive<u32> = 1..=99;
@@ -17,7 +18,11 @@ const DEMO_AVAILABLE: i64 = 1_000_000_000;
 pub async fn build(config: Config) -> anyhow::Result<Application> {
     let wake = Wake::default();
     let ship = ShipPaid { wake: wake.clone() };
-    let builder = Builder::new("fulfilment", config.application)?
+    let group = config.application.kafka_group.clone();
+    let builder = Builder::new("fulfilment", config.application)?;
+    let pool = builder.pool().clone();
+    let builder = builder
+        .operator_routes(operators::timeline(pool, timeline::Reader { group }))
         .outbox(wake)?
         .consumer(ship)?;
     builder.build().await

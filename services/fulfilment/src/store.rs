@@ -2,3 +2,4 @@
 
 pub mod shipments;
 pub mod stock;
+pub mod timeline;

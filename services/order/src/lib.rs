@@ -8,3 +8,4 @@ pub mod responses;
 pub mod routes;
 pub mod startup;
 pub mod store;
+pub mod timeline;

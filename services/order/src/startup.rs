@@ -13,6 +13,7 @@ use crate::config::{Config, Migration};
 use crate::consumer::FollowOrders;
 use crate::intake::{self, Intake};
 use crate::routes::{self, Services};
+use crate::timeline;
 
 pub async fn build(config: Config) -> anyhow::Result<Application> {
     let intake = intake::Settings {
@@ -20,6 +21,10 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         batch_max: config.intake_batch_max,
         writers: config.intake_writers,
         window_seconds: config.idempotency.key_window_seconds,
+    };
+    let reader = timeline::Reader {
+        group: config.application.kafka_group.clone(),
+        key_window_seconds: config.idempotency.key_window_seconds,
     };
     let builder = Builder::new("order", config.application)?;
     let (pool, wake) = (builder.pool().clone(), Wake::default());
@@ -40,7 +45,8 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         .outbox(wake)?
         .consumer(follow_orders)?
         .sweep("expired idempotency keys", idempotency::sweep(&pool))
-        .routes(routes::table(services));
+        .routes(routes::table(services))
+        .operator_routes(operators::timeline(pool, reader));
     for writer in writers {
         builder = builder.worker("intake writer", |_| writer.run());
     }

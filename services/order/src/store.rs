@@ -4,3 +4,4 @@ pub mod attempts;
 pub mod cancellations;
 pub mod intake;
 pub mod orders;
+pub mod timeline;

@@ -17,4 +17,5 @@ pub mod responses;
 pub mod routes;
 pub mod startup;
 pub mod store;
+pub mod timeline;
 pub mod waiting;

@@ -24,7 +24,7 @@ use crate::reconciler::{self, Reconciler};
 use crate::recorder::Recorder;
 use crate::routes::Services;
 use crate::waiting::Waiting;
-use crate::{gauge, psp, routes};
+use crate::{gauge, psp, routes, timeline};
 
 pub async fn build(config: Config) -> anyhow::Result<Application> {
     config.check()?;
@@ -38,6 +38,8 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let recorder = shared.recorder(&config);
     let reconciler = shared.reconciler(&config);
     let services = shared.services(&config, reconciler.clone());
+    let group = config.application.kafka_group.clone();
+    let reader = timeline::Reader { group };
     let retention = Duration::from_secs(config.reconcile_report_retention_seconds);
     let mut builder = builder
         .outbox(shared.wake.clone())?
@@ -50,6 +52,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         .gauge("open payments", gauge::gauge(&pool))
         .routes(routes::table(services.clone()))
         .operator_routes(routes::operator_table(services))
+        .operator_routes(operators::timeline(pool.clone(), reader))
         .worker("reconciler", |shutdown| reconciler.run(shutdown))
         // The recorder ends after the chargers, which own the other end of the channel.
         .worker("recorder", |_| recorder.run(answers));

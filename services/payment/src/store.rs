@@ -11,4 +11,5 @@ pub mod reconciliations;
 pub mod refunds;
 pub mod resolutions;
 mod status;
+pub mod timeline;
 pub mod unexplained;

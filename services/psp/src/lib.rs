@@ -14,5 +14,6 @@ pub mod routes;
 pub mod settler;
 pub mod startup;
 pub mod store;
+pub mod timeline;
 
 pub use error::Error;

@@ -24,6 +24,7 @@ use axum::routing::{delete, get, post};
 use operators::Tokens;
 
 use crate::provider::Provider;
+use crate::timeline;
 
 /// The routes on the merchants' port.
 #[rustfmt::skip]
@@ -48,5 +49,6 @@ pub fn operator_table(provider: Arc<Provider>, tokens: Tokens) -> Router {
         .route("/admin/faults", post(create_fault::handle).get(list_faults::handle).delete(clear_faults::all))
         .route("/admin/faults/{id}", delete(clear_faults::one))
         .with_state(provider);
+    let routes = routes.merge(operators::timeline(pool.clone(), timeline::Reader));
     operators::finish(routes, tokens, pool)
 }

@@ -16,3 +16,4 @@ pub mod sender;
 pub mod smtp;
 pub mod startup;
 pub mod store;
+pub mod timeline;

@@ -16,7 +16,7 @@ use crate::gauge::gauge;
 use crate::recorder::Recorder;
 use crate::routes::Services;
 use crate::sender::Sender;
-use crate::{routes, smtp};
+use crate::{routes, smtp, timeline};
 
 /// Mails that are leased for each connection. A connection is idle while its mail is recorded and the
 /// next ones are leased, unless further mails already wait for it.
@@ -26,6 +26,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     config.check()?;
     let (from, recipients) = (config.from_mailbox()?, config.recipients()?);
     let (lease, age_limit) = (config.lease(), config.age_limit());
+    let group = config.application.kafka_group.clone();
     let builder = Builder::new("receipt", config.application)?;
     let pool = builder.pool().clone();
     let due = Arc::new(Notify::new());
@@ -52,6 +53,10 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
             pool: pool.clone(),
             due: due.clone(),
         }))
+        .operator_routes(operators::timeline(
+            pool.clone(),
+            timeline::Reader { group },
+        ))
         .gauge("mails that wait for an operator", gauge(&pool))
         .consumer(LogMails::new(recipients, age_limit, due))?
         .worker("sender", |shutdown| sender.run(shutdown))

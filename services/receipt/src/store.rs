@@ -2,3 +2,4 @@
 
 pub mod operator;
 pub mod receipts;
+pub mod timeline;

@@ -56,6 +56,15 @@ impl Envelope {
 /// process every event again.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f1a_2c1e_55d4_4d0b_9a53_0f6f_3c7e_91aa);
 
+/// The ids of all events that an order can have in one attempt. Every service publishes under its own
+/// name, which is the first part of the type.
+pub fn event_ids(order_id: Uuid, attempt: i32) -> impl Iterator<Item = (EventType, Uuid)> {
+    EventType::ALL.into_iter().map(move |event_type| {
+        let source = event_type.as_str().split('.').next().unwrap_or_default();
+        (event_type, event_id(source, order_id, event_type, attempt))
+    })
+}
+
 fn event_id(source: &str, order_id: Uuid, event_type: EventType, attempt: i32) -> Uuid {
     let name = format!("{source}|{order_id}|{event_type}|{attempt}");
     Uuid::new_v5(&NAMESPACE, name.as_bytes())
@@ -98,6 +107,14 @@ mod tests {
         ] {
             assert_ne!(id, other.id);
         }
+    }
+
+    #[test]
+    fn listed_ids_are_those_of_sealed_events() {
+        let sealed = shipped(1, 2, "fulfilment");
+        let listed: Vec<_> = event_ids(Uuid::from_u128(1), 2).collect();
+        assert!(listed.contains(&(EventType::FulfilmentShipped, sealed.id)));
+        assert_eq!(listed.len(), EventType::ALL.len());
     }
 
     #[test]

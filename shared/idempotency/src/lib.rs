@@ -9,6 +9,7 @@ mod response;
 mod settings;
 pub mod store;
 mod sweep;
+pub mod timeline;
 
 pub use fingerprint::{ContentHash, Fingerprint};
 pub use key::{Key, MalformedKey};

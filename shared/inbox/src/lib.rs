@@ -19,6 +19,7 @@ mod routes;
 mod settings;
 mod source;
 mod sweep;
+mod timeline;
 
 pub use consumer::{Consumer, Handler, StepOutcome};
 pub use delivery::Delivery;
@@ -26,3 +27,4 @@ pub use gauge::gauge;
 pub use lag::Lag;
 pub use settings::Settings;
 pub use sweep::sweep;
+pub use timeline::add_steps;

@@ -7,9 +7,11 @@ mod crash_points;
 mod operator;
 mod routes;
 mod settings;
+mod timeline;
 mod tokens;
 
 pub use operator::{Operator, REASON, REASON_CHARS_MAX};
 pub use routes::finish;
 pub use settings::Settings;
+pub use timeline::{Asked, ReadPart, timeline};
 pub use tokens::{InvalidTokens, OPERATORS_MAX, TokenList, Tokens};

@@ -20,6 +20,7 @@ mod session;
 mod settings;
 mod shards;
 mod store;
+mod timeline;
 
 pub use backlog::{Backlog, backlog, gauge};
 pub use enqueue::{COLUMNS, enqueue, shard_of};
@@ -30,3 +31,4 @@ pub use retention::{Maintained, Retention, maintain, sweep};
 pub use routes::routes;
 pub use settings::Settings;
 pub use shards::SHARDS;
+pub use timeline::add_steps;

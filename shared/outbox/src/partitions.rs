@@ -60,6 +60,7 @@ pub(crate) async fn add(
          create index on {name} (((shard::bigint << 48) + id))
              where published_at is null and not held;
          create index on {name} (subject) where held;
+         create index on {name} (subject) where published_at is not null;
          alter table outbox attach partition {name} for values from ('{from}') to ('{until}');"
     );
     sqlx::raw_sql(AssertSqlSafe(statements))

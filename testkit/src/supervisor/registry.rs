@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use tokio::sync::watch;
@@ -18,6 +18,8 @@ pub(super) struct Registry {
     changes: watch::Sender<u64>,
     pub(super) restart: bool,
     pub(super) quiet: bool,
+    /// The wait before the first restart.
+    pub(super) restart_delay: Duration,
 }
 
 /// One supervised process and its history.
@@ -38,12 +40,13 @@ pub(super) struct Entry {
 }
 
 impl Registry {
-    pub(super) fn new(restart: bool, quiet: bool) -> Self {
+    pub(super) fn new(restart: bool, quiet: bool, restart_delay: Duration) -> Self {
         Registry {
             entries: Mutex::default(),
             changes: watch::Sender::new(0),
             restart,
             quiet,
+            restart_delay,
         }
     }
 

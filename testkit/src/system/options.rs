@@ -1,10 +1,12 @@
 //! Options of a system.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use endpoints::topic::PARTITIONS_DEFAULT;
 
 use crate::broker::Kafka;
+use crate::supervisor::RESTART_DELAY_MIN;
 use endpoints::PerService;
 
 /// Environment variables, as name and value.
@@ -46,6 +48,8 @@ pub struct SystemOptions {
     pub bin_dir: Option<PathBuf>,
     /// Whether a process that dies is restarted.
     pub restart: bool,
+    /// The wait before a process that died is restarted.
+    pub restart_delay: Duration,
     /// Whether the databases get demo principals and stock.
     pub demo_data: bool,
     /// Extra environment of every process of a service. It overrides the kit's own settings.
@@ -77,6 +81,7 @@ impl Default for SystemOptions {
             partitions: PARTITIONS_DEFAULT,
             bin_dir: None,
             restart: true,
+            restart_delay: RESTART_DELAY_MIN,
             demo_data: true,
             env: PerService::default(),
             first_env: PerService::default(),

@@ -41,7 +41,8 @@ pub(super) async fn start(mut options: SystemOptions) -> anyhow::Result<System> 
     let replicas = launch::replicas(&options)?;
     let state_dir = StateDir::open(options.state_dir.as_deref())?;
 
-    let supervisor = Supervisor::new(options.restart, options.quiet);
+    let supervisor =
+        Supervisor::with_restart_delay(options.restart, options.quiet, options.restart_delay);
     let topic = Topic {
         name: format!("{}{TOPIC}", options.prefix),
         partitions: options.partitions,

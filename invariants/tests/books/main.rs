@@ -6,6 +6,10 @@
     reason = "a test fails by panicking, even in a helper function"
 )]
 
+mod proof;
+mod proof_cost;
+mod tables;
+
 use invariants::{Databases, always};
 use sqlx::PgPool;
 use testkit::postgres::database;

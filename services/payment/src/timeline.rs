@@ -1,0 +1,120 @@
+//! This service's part of an order's story.
+
+mod attempt;
+mod refund;
+
+use chrono::{DateTime, Utc};
+use events::EventType;
+use idempotency::timeline as keys;
+use operators::{Asked, ReadPart};
+use sqlx::PgConnection;
+use steps::{Part, ROWS_MAX, Severity, Step};
+
+use crate::domain::direct::DIRECT_ROUTE;
+use crate::domain::provider_key::charge_key;
+use crate::store::timeline::{self as store, AttemptRow};
+
+/// Reads the steps of one order, or of one direct charge.
+#[derive(Clone)]
+pub struct Reader {
+    pub group: String,
+}
+
+impl ReadPart for Reader {
+    async fn read(&self, connection: &mut PgConnection, asked: &Asked) -> sqlx::Result<Part> {
+        let mut part = Part::new("payment", asked.order_id);
+        let attempts = store::attempts(connection, asked.order_id, ROWS_MAX).await?;
+        part.note_limit("payments", attempts.len());
+        let refunds = store::refunds(connection, asked.order_id, ROWS_MAX).await?;
+        part.note_limit("refunds", refunds.len());
+        let last = attempts.last();
+        part.status = last.map(|row| row.status.clone());
+        let latest = last.map_or(1, |row| row.attempt);
+        outbox::add_steps(connection, &mut part).await?;
+        inbox::add_steps(connection, &self.group, latest, &mut part).await?;
+        for row in &attempts {
+            let stored_by = stored_by(&part, row);
+            let key = charge_key(asked.order_id, row.attempt);
+            part.steps.extend(attempt::steps(row, &key, stored_by));
+            part.provider_keys.push(key);
+            add_direct_key(connection, row, &mut part).await?;
+        }
+        for row in &refunds {
+            part.steps.extend(refund::steps(row));
+            part.provider_keys.push(row.key.clone());
+        }
+        Ok(part)
+    }
+}
+
+/// The transaction that stored the attempt: the one that processed its message. Both rows have the time
+/// at which their transaction began.
+fn stored_by(part: &Part, row: &AttemptRow) -> Option<String> {
+    let opens = [EventType::OrderPlaced, EventType::OrderPaymentRequested];
+    let opens = opens.map(EventType::as_str);
+    let attempt = row.attempt.to_string();
+    let step = part.steps.iter().find(|step| {
+        let event = step.event.as_ref();
+        step.table.as_deref() == Some("processed_messages")
+            && step.at == row.created_at
+            && step.facts.get("attempt") == Some(&attempt)
+            && event.is_some_and(|event| opens.contains(&event.event_type.as_str()))
+    });
+    step.and_then(|step| step.commit.clone())
+}
+
+/// The client's key of a direct charge.
+async fn add_direct_key(
+    connection: &mut PgConnection,
+    row: &AttemptRow,
+    part: &mut Part,
+) -> sqlx::Result<()> {
+    let Some((principal, key)) = row.principal_id.as_ref().zip(row.request_key.as_ref()) else {
+        return Ok(());
+    };
+    part.reference.clone_from(&row.reference);
+    let Some(record) = keys::of_key(connection, principal, DIRECT_ROUTE, key).await? else {
+        return Ok(());
+    };
+    let fingerprint = record.fingerprint_text();
+    let step = Step::new(record.created_at, "idempotency_keys", "key claimed")
+        .fact("key", key)
+        .fact("fingerprint", &fingerprint)
+        .fact_if("response", record.response_status)
+        .fact("expires at", record.expires_at);
+    // The commit that settles the attempt changes the row once more.
+    let is_open = record.response_status.is_none();
+    part.steps
+        .push(step.commit(is_open.then_some(record.commit)));
+    part.key = Some(key.clone());
+    part.fingerprint = Some(fingerprint);
+    Ok(())
+}
+
+/// The two times that a lease leaves: when the key was first sent, and when it was last sent.
+fn tries(table: &str, name: &str, times: Tries<'_>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    // An attempt from an old event counts from the event: that is no try of ours.
+    let first = times
+        .first
+        .filter(|at| *at >= times.created && times.tries > 0);
+    if let Some(at) = first {
+        let step = Step::new(at, table, format!("{name}: first try leased"));
+        steps.push(step.fact("provider key", times.key));
+    }
+    let again = times.sent.filter(|at| Some(*at) > first && times.tries > 1);
+    if let Some(at) = again {
+        let step = Step::new(at, table, format!("{name}: key sent again"));
+        let step = step.fact("provider key", times.key);
+        steps.push(step.fact("tries", times.tries).severity(Severity::Fault));
+    }
+    steps
+}
+
+struct Tries<'a> {
+    key: &'a str,
+    tries: i32,
+    created: DateTime<Utc>,
+    first: Option<DateTime<Utc>>,
+    sent: Option<DateTime<Utc>>,
+}
