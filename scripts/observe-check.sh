@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Checks dashboards and alerts against the metrics: a running system must export every series that a
 # dashboard or a rule queries.
+#   scripts/observe-check.sh           builds the programs first
+#   scripts/observe-check.sh --built   uses what is built; scripts/test.sh has just built it
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -19,6 +21,6 @@ need_prometheus
     promtool check rules rules.yml
     promtool test rules rules_test.yml
 )
-build_all
+[[ ${1:-} == --built ]] || build_all
 # With exec, an interrupt reaches the program that cleans up.
 exec python3 -B scripts/observe/check.py "$TARGET/debug/lab"

@@ -49,6 +49,14 @@ document() {
     RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --features "$FEATURES"
 }
 
+# The check of the dashboards mostly waits for Prometheus, so it runs beside the documentation.
+document_and_observe() {
+    scripts/observe-check.sh --built &
+    local observe=$!
+    document
+    wait "$observe"
+}
+
 run_tests() {
     "$TARGET/debug/lab" infra --kafka apache -- \
         cargo test --workspace --features "$FEATURES" "$@"
@@ -69,7 +77,6 @@ step "settings" settings
 step "format" cargo fmt --all --check
 step "build" build_all
 step "lint and checked SQL" lint
-step "documentation" document
-step "dashboards and alerts" scripts/observe-check.sh
+step "documentation, dashboards and alerts" document_and_observe
 step "tests" run_tests "$@"
 echo "All checks passed after $SECONDS s."

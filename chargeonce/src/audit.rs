@@ -5,8 +5,8 @@ use endpoints::Service;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::operator::TokenArgs;
-use crate::system::{SystemArgs, parse_service};
+use crate::operator::OperatorArgs;
+use crate::system::parse_service;
 
 /// List what operators changed: who, when, what and why.
 ///
@@ -19,9 +19,6 @@ pub(crate) struct Args {
     /// Only this service: order, payment, fulfilment, receipt or psp.
     #[arg(long, value_parser = parse_service)]
     service: Option<Service>,
-    /// Base URL of that service's operator listener. Needs --service.
-    #[arg(long)]
-    url: Option<String>,
     /// Number of changes to show.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
@@ -29,15 +26,12 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    token: TokenArgs,
-    #[command(flatten)]
-    system: SystemArgs,
+    operator: OperatorArgs,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let url = args.url.as_deref();
-    let targets = args.system.targets(&Service::ALL, args.service, url)?;
-    let operator = args.token.client(&args.system, None)?;
+    let targets = args.operator.targets(&Service::ALL, args.service)?;
+    let operator = args.operator.client()?;
     let mut rows = Vec::new();
     for (service, url) in targets {
         let url = format!("{url}/admin/audit?limit={}", args.limit);

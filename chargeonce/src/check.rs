@@ -13,6 +13,8 @@ use uuid::Uuid;
 
 use crate::system::SystemArgs;
 
+/// The exit code when only a person can settle what is left.
+const FOR_OPERATOR: u8 = 2;
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Violations to print; a broken system may have thousands.
 const VIOLATIONS_SHOWN_MAX: usize = 20;
@@ -28,8 +30,11 @@ const CORRECT_SHOWN_MAX: usize = 5;
 /// An order that was charged twice, and whose second charge was given back, is shown as violated once and
 /// repaired. It does not fail the check.
 ///
-/// Exits with 0 if every invariant holds and each named order was charged once and shipped, and with
-/// 1 otherwise.
+/// It also lists what only a person can settle: orders that other services know and the order service has
+/// lost, unexplained charges, failed refunds, parked messages, and mails that wait.
+///
+/// Exits with 0 if every invariant holds and each named order was charged once and shipped, with 2 if
+/// that is so and an order, a charge, a refund or a message waits for a person, and with 1 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Orders that must have been charged exactly once and shipped.
@@ -57,15 +62,17 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         tokio::time::sleep(RETRY_INTERVAL).await;
     };
     report.print();
-    Ok(match report.is_good() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(match (report.is_good(), report.needs_operator()) {
+        (false, _) => ExitCode::FAILURE,
+        (true, true) => ExitCode::from(FOR_OPERATOR),
+        (true, false) => ExitCode::SUCCESS,
     })
 }
 
 /// The result of one pass over the databases.
 struct CheckReport {
     violations: Vec<Violation>,
+    for_operator: Vec<Violation>,
     /// Whether waiting cannot help: an invariant that must hold at every moment is broken.
     is_permanent: bool,
     orders: Vec<OrderResult>,
@@ -115,6 +122,7 @@ async fn examine(endpoints: &Endpoints, orders: &[Uuid]) -> anyhow::Result<Check
     let is_permanent = always.iter().any(is_violated);
     Ok(CheckReport {
         violations: invariants::settled(&databases).await?,
+        for_operator: invariants::for_operator(&databases).await?,
         is_permanent,
         orders: order_results(&databases, orders).await?,
         counts: row_counts(&databases).await?,
@@ -172,6 +180,12 @@ impl CheckReport {
         !self.violations.iter().any(is_violated) && self.orders.iter().all(OrderResult::is_good)
     }
 
+    /// Mails are listed and change nothing: one that may have been delivered is no news after a fault.
+    fn needs_operator(&self) -> bool {
+        let mut all = self.for_operator.iter();
+        all.any(|it| it.invariant != invariants::MAIL_WAITS)
+    }
+
     fn print(&self) {
         if !self.orders.is_empty() {
             println!("count(*) in the provider's books, per order:");
@@ -194,6 +208,13 @@ impl CheckReport {
         if self.violations.len() > VIOLATIONS_SHOWN_MAX {
             let more = self.violations.len() - VIOLATIONS_SHOWN_MAX;
             println!("  … and {more} more");
+        }
+        for matter in self.for_operator.iter().take(VIOLATIONS_SHOWN_MAX) {
+            println!("  ? {matter}");
+        }
+        if self.for_operator.len() > VIOLATIONS_SHOWN_MAX {
+            let more = self.for_operator.len() - VIOLATIONS_SHOWN_MAX;
+            println!("  ? … and {more} more");
         }
         let violated = self.violations.iter().filter(|it| is_violated(it)).count();
         match (violated, self.violations.len()) {

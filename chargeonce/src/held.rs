@@ -7,8 +7,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::operator::{ReasonArgs, TokenArgs};
-use crate::system::{PUBLISHERS, SystemArgs, parse_publisher};
+use crate::operator::ChangeArgs;
+use crate::system::{PUBLISHERS, parse_publisher};
 
 /// List orders whose events cannot be delivered to Kafka, or try one again.
 ///
@@ -25,25 +25,19 @@ pub(crate) struct Args {
     /// Only this service: order, payment or fulfilment.
     #[arg(long, value_parser = parse_publisher)]
     service: Option<Service>,
-    /// Base URL of that service's operator listener. Needs --service.
-    #[arg(long)]
-    url: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    token: TokenArgs,
-    #[command(flatten)]
-    reason: ReasonArgs,
-    #[command(flatten)]
-    system: SystemArgs,
+    change: ChangeArgs,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let url = args.url.as_deref();
-    let targets = args.system.targets(&PUBLISHERS, args.service, url)?;
-    let reason = args.retry.map(|_| args.reason.required()).transpose()?;
-    let operator = args.token.client(&args.system, reason)?;
+    let targets = args.change.operator.targets(&PUBLISHERS, args.service)?;
+    let operator = match args.retry {
+        Some(_) => args.change.client()?,
+        None => args.change.operator.client()?,
+    };
     let mut all = Vec::new();
     for (service, url) in targets {
         if let Some(order) = args.retry {

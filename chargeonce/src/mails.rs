@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use endpoints::operator::OperatorClient;
 
-use crate::operator::{ReasonArgs, TokenArgs};
-use crate::system::SystemArgs;
+use crate::operator::ChangeArgs;
 
-/// List mails that wait for an operator, release held ones, or resolve one in doubt.
+/// List mails that wait for an operator, release or settle held ones, or resolve one in doubt.
 ///
-/// A mail is held if its event is older than MAIL_EVENT_AGE_MAX_SECONDS. It has failed if the mail
+/// A mail is held if its event is older than MAIL_EVENT_AGE_MAX_SECONDS, or from before
+/// MAIL_HOLD_EVENTS_BEFORE. It has failed if the mail
 /// server rejected it, and is unknown if it may or may not have been delivered. Every command can be
 /// repeated: it changes nothing twice.
 ///
@@ -23,15 +23,8 @@ use crate::system::SystemArgs;
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
-    /// Base URL of the receipt service's operator listener.
-    #[arg(long, global = true)]
-    url: Option<String>,
     #[command(flatten)]
-    token: TokenArgs,
-    #[command(flatten)]
-    reason: ReasonArgs,
-    #[command(flatten)]
-    system: SystemArgs,
+    change: ChangeArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -48,6 +41,14 @@ enum Command {
     },
     /// Let held mails be sent: those of one order, or all.
     Release {
+        #[arg(long, required_unless_present = "all", conflicts_with = "all")]
+        order: Option<Uuid>,
+        #[arg(long)]
+        all: bool,
+    },
+    /// Count held mails as sent, without sending them: those of one order, or all. For a receipt database
+    /// that was restored from a backup.
+    Settle {
         #[arg(long, required_unless_present = "all", conflicts_with = "all")]
         order: Option<Uuid>,
         #[arg(long)]
@@ -83,14 +84,13 @@ enum Action {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let url = args
-        .system
-        .operator_url(Service::Receipt, args.url.as_deref())?;
-    let reason = match &args.command {
-        Command::List { .. } => None,
-        Command::Release { .. } | Command::Resolve { .. } => Some(args.reason.required()?),
+    let url = args.change.operator.url_of(Service::Receipt)?;
+    let operator = match &args.command {
+        Command::List { .. } => args.change.operator.client()?,
+        Command::Release { .. } | Command::Settle { .. } | Command::Resolve { .. } => {
+            args.change.client()?
+        }
     };
-    let operator = args.token.client(&args.system, reason)?;
     match args.command {
         Command::List {
             status,
@@ -108,13 +108,16 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             }
         }
         Command::Release { order, .. } => {
-            let body = match order {
-                Some(order) => json!({"order_id": order}),
-                None => json!({"all": true}),
-            };
             let url = format!("{url}/admin/mails/release");
+            let body = held_mails(order);
             let released = operator.call(Method::POST, &url, Some(&body)).await?;
             println!("{} mails released", released["released"]);
+        }
+        Command::Settle { order, .. } => {
+            let url = format!("{url}/admin/mails/settle");
+            let body = held_mails(order);
+            let settled = operator.call(Method::POST, &url, Some(&body)).await?;
+            println!("{} mails settled", settled["settled"]);
         }
         Command::Resolve {
             event,
@@ -130,6 +133,14 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The held mails of one order, or all.
+fn held_mails(order: Option<Uuid>) -> Value {
+    match order {
+        Some(order) => json!({"order_id": order}),
+        None => json!({"all": true}),
+    }
 }
 
 /// The name of a value as the service spells it.

@@ -37,7 +37,7 @@ the description of the system. Those that change something also need --reason, f
 Exit codes:
   0  success
   1  a check failed, or the command could not do its work; the reason is on standard error
-  2  `reconcile` found differences that need an operator, or the command line is invalid";
+  2  `reconcile` or `check` found what only an operator can settle, or the command line is invalid";
 
 /// Operate a running ChargeOnce system: check it, verify it, repair it.
 #[derive(Debug, Parser)]

@@ -1,7 +1,8 @@
-//! Who uses the command, and why: the token and the reason for the services' operator listeners.
+//! The flags of commands that use the services' operator listeners: which listener, who asks, and why.
 
 use std::time::Duration;
 
+use endpoints::Service;
 use endpoints::operator::{OperatorClient, Token};
 
 use crate::system::SystemArgs;
@@ -11,9 +12,20 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 /// A read ends within the services' own limit for their store.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The token of commands that use operator listeners.
+/// Commands that only read, from one service or from each of several.
 #[derive(Debug, clap::Args)]
-pub(crate) struct TokenArgs {
+pub(crate) struct OperatorArgs {
+    /// Base URL of the service's operator listener, instead of the one of the system. Needs --service,
+    /// where a command has it.
+    #[arg(long, global = true)]
+    url: Option<String>,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// The system, and the token for its operator listeners.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AccessArgs {
     /// Your operator token. Better in the environment: other users of this machine can read flags. If
     /// unset, the token in the description of the system is used, which the lab writes.
     #[arg(
@@ -24,19 +36,29 @@ pub(crate) struct TokenArgs {
         global = true
     )]
     operator_token: Option<Token>,
+    #[command(flatten)]
+    pub(crate) system: SystemArgs,
 }
 
-/// The reason of commands that change something.
+/// Commands that can change something.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ReasonArgs {
+pub(crate) struct ChangeArgs {
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
     /// Why, for the audit log: 1 to 500 characters. Required for a change.
     #[arg(long, value_name = "TEXT", global = true)]
     reason: Option<String>,
 }
 
-impl ReasonArgs {
+impl ChangeArgs {
+    /// A client that may change something.
+    pub(crate) fn client(&self) -> anyhow::Result<OperatorClient> {
+        let reason = self.required_reason()?;
+        self.operator.client_for(Some(reason))
+    }
+
     /// The reason, which a change needs. Checked here, so that the command fails before its first call.
-    pub(crate) fn required(&self) -> anyhow::Result<&str> {
+    fn required_reason(&self) -> anyhow::Result<&str> {
         let reason = self.reason.as_deref().map(str::trim);
         reason.filter(|it| !it.is_empty()).ok_or_else(|| {
             anyhow::anyhow!("this changes the system: say why with --reason, for the audit log")
@@ -44,31 +66,45 @@ impl ReasonArgs {
     }
 }
 
-impl TokenArgs {
-    /// A client that sends the token, and the reason if there is one.
-    pub(crate) fn client(
-        &self,
-        system: &SystemArgs,
-        reason: Option<&str>,
-    ) -> anyhow::Result<OperatorClient> {
-        self.client_within(system, reason, REQUEST_TIMEOUT)
+impl OperatorArgs {
+    /// A client that only reads.
+    pub(crate) fn client(&self) -> anyhow::Result<OperatorClient> {
+        self.client_for(None)
     }
 
+    /// The base URL of one service's operator listener.
+    pub(crate) fn url_of(&self, service: Service) -> anyhow::Result<String> {
+        let system = &self.access.system;
+        system.operator_url(service, self.url.as_deref())
+    }
+
+    /// The services to call, with the URLs of their operator listeners: `only` one of them, or all.
+    pub(crate) fn targets(
+        &self,
+        all: &[Service],
+        only: Option<Service>,
+    ) -> anyhow::Result<Vec<(Service, String)>> {
+        let system = &self.access.system;
+        system.targets(all, only, self.url.as_deref())
+    }
+
+    fn client_for(&self, reason: Option<&str>) -> anyhow::Result<OperatorClient> {
+        self.access.client(reason, REQUEST_TIMEOUT)
+    }
+}
+
+impl AccessArgs {
     /// A client that only reads, and does not wait long for a service that hangs.
-    pub(crate) fn short_client(&self, system: &SystemArgs) -> anyhow::Result<OperatorClient> {
-        self.client_within(system, None, READ_TIMEOUT)
+    pub(crate) fn short_client(&self) -> anyhow::Result<OperatorClient> {
+        self.client(None, READ_TIMEOUT)
     }
 
-    fn client_within(
-        &self,
-        system: &SystemArgs,
-        reason: Option<&str>,
-        timeout: Duration,
-    ) -> anyhow::Result<OperatorClient> {
+    fn client(&self, reason: Option<&str>, timeout: Duration) -> anyhow::Result<OperatorClient> {
         let token = match &self.operator_token {
             Some(token) => token.clone(),
             // Without a system, as with --url, the service explains that a token is missing.
-            None => system
+            None => self
+                .system
                 .find()
                 .map(|it| it.operator_token)
                 .unwrap_or_default(),
@@ -86,9 +122,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Program {
         #[command(flatten)]
-        token: TokenArgs,
-        #[command(flatten)]
-        reason: ReasonArgs,
+        change: ChangeArgs,
     }
 
     #[test]
@@ -99,7 +133,7 @@ mod tests {
             (&["x", "--reason", " ticket 1 "], Some("ticket 1")),
         ] {
             let program = Program::parse_from(flags);
-            assert_eq!(program.reason.required().ok(), expected);
+            assert_eq!(program.change.required_reason().ok(), expected);
         }
     }
 

@@ -9,8 +9,7 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::operator::{ReasonArgs, TokenArgs};
-use crate::system::SystemArgs;
+use crate::operator::ChangeArgs;
 
 /// The exit code when a difference needs an operator.
 const FLAGGED: u8 = 2;
@@ -26,9 +25,6 @@ const FLAGGED: u8 = 2;
 /// was flagged for an operator.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Base URL of the payment service's operator listener.
-    #[arg(long)]
-    url: Option<String>,
     /// Compare the whole ledger instead of what is new.
     #[arg(long)]
     all: bool,
@@ -39,11 +35,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    token: TokenArgs,
-    #[command(flatten)]
-    reason: ReasonArgs,
-    #[command(flatten)]
-    system: SystemArgs,
+    change: ChangeArgs,
 }
 
 #[derive(Debug, Deserialize)]
@@ -71,18 +63,15 @@ struct Difference {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let url = args
-        .system
-        .operator_url(Service::Payment, args.url.as_deref())?;
+    let url = args.change.operator.url_of(Service::Payment)?;
     let reports = format!("{url}/admin/reconciliations");
     if args.list {
-        let operator = args.token.client(&args.system, None)?;
+        let operator = args.change.operator.client()?;
         let list = operator.call(Method::GET, &reports, None).await?;
         print_list(list, args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let reason = args.reason.required()?;
-    let operator = args.token.client(&args.system, Some(reason))?;
+    let operator = args.change.client()?;
     if !args.json {
         eprintln!("Comparing the books …");
     }

@@ -8,8 +8,8 @@ use endpoints::operator::OperatorClient;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::operator::{ReasonArgs, TokenArgs};
-use crate::system::{CONSUMERS, SystemArgs, parse_consumer};
+use crate::operator::ChangeArgs;
+use crate::system::{CONSUMERS, parse_consumer};
 
 /// Messages per page.
 const PAGE_ROWS: u32 = 200;
@@ -29,18 +29,11 @@ pub(crate) struct Args {
     /// Only this service: order, payment, fulfilment or receipt. Message ids are unique per service.
     #[arg(long, value_parser = parse_consumer, global = true)]
     service: Option<Service>,
-    /// Base URL of that service's operator listener. Needs --service.
-    #[arg(long, global = true)]
-    url: Option<String>,
     /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
-    token: TokenArgs,
-    #[command(flatten)]
-    reason: ReasonArgs,
-    #[command(flatten)]
-    system: SystemArgs,
+    change: ChangeArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -68,14 +61,13 @@ enum Action {
 
 /// Fails if a redriven message failed again.
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let url = args.url.as_deref();
-    let reason = match args.action {
-        Action::List | Action::Show { .. } => None,
-        Action::Run { .. } | Action::Discard { .. } => Some(args.reason.required()?),
+    let operator = match args.action {
+        Action::List | Action::Show { .. } => args.change.operator.client()?,
+        Action::Run { .. } | Action::Discard { .. } => args.change.client()?,
     };
     let parked = ParkedMessages {
-        targets: args.system.targets(&CONSUMERS, args.service, url)?,
-        operator: args.token.client(&args.system, reason)?,
+        targets: args.change.operator.targets(&CONSUMERS, args.service)?,
+        operator,
     };
     match args.action {
         Action::List => list(&parked, args.json).await,

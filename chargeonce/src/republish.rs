@@ -6,8 +6,8 @@ use endpoints::Service;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::operator::{ReasonArgs, TokenArgs};
-use crate::system::{PUBLISHERS, SystemArgs, parse_publisher};
+use crate::operator::ChangeArgs;
+use crate::system::{PUBLISHERS, parse_publisher};
 
 /// Publish recent events of the services again, after Kafka lost its data.
 ///
@@ -26,18 +26,11 @@ pub(crate) struct Args {
     /// Only this service: order, payment or fulfilment.
     #[arg(long, value_parser = parse_publisher)]
     service: Option<Service>,
-    /// Base URL of that service's operator listener. Needs --service.
-    #[arg(long)]
-    url: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    token: TokenArgs,
-    #[command(flatten)]
-    reason: ReasonArgs,
-    #[command(flatten)]
-    system: SystemArgs,
+    change: ChangeArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,10 +41,8 @@ enum Since {
 
 /// Calls each service in turn and prints how many events it publishes again.
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let url = args.url.as_deref();
-    let targets = args.system.targets(&PUBLISHERS, args.service, url)?;
-    let reason = args.reason.required()?;
-    let operator = args.token.client(&args.system, Some(reason))?;
+    let targets = args.change.operator.targets(&PUBLISHERS, args.service)?;
+    let operator = args.change.client()?;
     let since = match args.since {
         Since::Ago(delta) => Utc::now() - delta,
         Since::At(time) => time,

@@ -6,8 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::operator::{ReasonArgs, TokenArgs};
-use crate::system::SystemArgs;
+use crate::operator::ChangeArgs;
 
 /// Settle an attempt, a refund or an unexplained charge by hand.
 ///
@@ -20,15 +19,8 @@ use crate::system::SystemArgs;
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
-    /// Base URL of the payment service's operator listener.
-    #[arg(long, global = true)]
-    url: Option<String>,
     #[command(flatten)]
-    token: TokenArgs,
-    #[command(flatten)]
-    reason: ReasonArgs,
-    #[command(flatten)]
-    system: SystemArgs,
+    change: ChangeArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,14 +51,13 @@ enum What {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let system = &args.system;
-    let url = system.operator_url(Service::Payment, args.url.as_deref())?;
+    let url = args.change.operator.url_of(Service::Payment)?;
     let Some((path, body)) = args.what.request() else {
-        let operator = args.token.client(system, None)?;
+        let operator = args.change.operator.client()?;
         let charges = format!("{url}/admin/unexplained-charges");
         return print_charges(&operator.call(Method::GET, &charges, None).await?);
     };
-    let operator = args.token.client(system, Some(args.reason.required()?))?;
+    let operator = args.change.client()?;
     let url = format!("{url}{path}");
     let answer = operator.call(Method::POST, &url, Some(&body)).await?;
     let status = answer["status"].as_str().unwrap_or_default();

@@ -4,8 +4,7 @@ use std::process::ExitCode;
 
 use uuid::Uuid;
 
-use crate::operator::TokenArgs;
-use crate::system::SystemArgs;
+use crate::operator::AccessArgs;
 
 /// Tell the story of one order: every durable step of every service, sorted by time.
 ///
@@ -25,14 +24,12 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    token: TokenArgs,
-    #[command(flatten)]
-    system: SystemArgs,
+    access: AccessArgs,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let system = args.system.find()?;
-    let operator = args.token.short_client(&args.system)?;
+    let system = args.access.system.find()?;
+    let operator = args.access.short_client()?;
     let story = timeline::read(&operator, &system.operator_urls, args.order).await;
     match args.json {
         true => println!("{}", serde_json::to_string_pretty(&story)?),

@@ -1,6 +1,6 @@
 //! The provider's ledger: what it charged and refunded, by order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
 use sqlx::{PgConnection, PgPool};
@@ -106,19 +106,22 @@ impl Ledger {
         entry.shipment_violations(order)
     }
 
-    /// What the provider has charged and not refunded.
-    pub(crate) fn net_amount(&self) -> i64 {
-        let all = self.0.values();
-        all.map(OrderEntry::net_amount).sum()
+    /// What the provider has charged and not refunded, for all but these orders.
+    pub(crate) fn net_amount_without(&self, orders: &BTreeSet<String>) -> i64 {
+        let others = self.0.iter().filter(|(order, _)| !orders.contains(*order));
+        others.map(|(_, entry)| entry.net_amount()).sum()
     }
 
     /// Compares both ways: charges that payment has not recorded, and captures that the provider has
-    /// not charged.
-    pub(crate) fn differences(&self, captured: &BTreeMap<String, i64>) -> Vec<String> {
-        let not_recorded = self
-            .0
-            .iter()
-            .filter(|(order, _)| !captured.contains_key(*order));
+    /// not charged. An unexplained charge is recorded as such.
+    pub(crate) fn differences(
+        &self,
+        captured: &BTreeMap<String, i64>,
+        unexplained: &BTreeMap<String, i64>,
+    ) -> Vec<String> {
+        let not_recorded = self.0.iter().filter(|(order, _)| {
+            !captured.contains_key(*order) && !unexplained.contains_key(*order)
+        });
         let not_charged = captured
             .iter()
             .filter(|(order, amount)| self.0.get(*order).is_none_or(|entry| !entry.is(**amount)));
@@ -208,13 +211,20 @@ mod tests {
     #[test]
     fn differences_are_found_both_ways() {
         let captured = BTreeMap::from([("a".to_owned(), 5), ("b".to_owned(), 5)]);
+        let none = BTreeMap::new();
         assert!(
             ledger(&[("a", 5), ("b", 5)])
-                .differences(&captured)
+                .differences(&captured, &none)
+                .is_empty()
+        );
+        let unexplained = BTreeMap::from([("c".to_owned(), 7)]);
+        assert!(
+            ledger(&[("a", 5), ("b", 5), ("c", 7)])
+                .differences(&captured, &unexplained)
                 .is_empty()
         );
         assert_eq!(
-            ledger(&[("a", 10), ("c", 7)]).differences(&captured),
+            ledger(&[("a", 10), ("c", 7)]).differences(&captured, &none),
             [
                 "c: charged 7, not recorded",
                 "a: recorded 5, charged 10",
@@ -241,8 +251,8 @@ mod tests {
             found.map(|found| found.severity).collect::<Vec<_>>()
         };
         assert_eq!(severities(&twice(2)), [Severity::Violated]);
-        assert_eq!(twice(2).differences(&captured).len(), 1);
+        assert_eq!(twice(2).differences(&captured, &BTreeMap::new()).len(), 1);
         assert_eq!(severities(&twice(1)), [Severity::Repaired]);
-        assert!(twice(1).differences(&captured).is_empty());
+        assert!(twice(1).differences(&captured, &BTreeMap::new()).is_empty());
     }
 }

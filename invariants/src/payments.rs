@@ -24,6 +24,16 @@ pub(crate) const CAPTURED_DIRECTLY: &str = "select coalesce(sum(amount), 0)::big
 const CAPTURED: &str = "select coalesce(provider_reference, order_id::text), amount
      from payments where status = 'captured'";
 
+/// Charges that no attempt explains, by their reference, with what an operator has not given back.
+const UNEXPLAINED: &str = "select reference,
+            coalesce(sum(amount) filter (where status <> 'refunded'), 0)::bigint
+     from unexplained_charges where status <> 'explained' group by 1";
+
+/// What the provider has of each unexplained charge.
+pub(crate) async fn unexplained(payment: &PgPool) -> anyhow::Result<BTreeMap<String, i64>> {
+    per_order(payment, UNEXPLAINED).await
+}
+
 /// The captured amount per order.
 pub(crate) async fn captured(payment: &PgPool) -> anyhow::Result<BTreeMap<String, i64>> {
     per_order(payment, CAPTURED).await

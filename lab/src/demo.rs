@@ -33,7 +33,7 @@ use crate::console::{ConsoleArgs, stop_both};
 const LEASE_MS: u64 = 3_000;
 /// Shorter than the lease: a call that outlives its lease could run twice at the same time.
 const PSP_TIMEOUT_MS: u64 = 2_500;
-/// How long the provider takes for a slow card: longer than every time-out of its callers.
+/// How long the provider takes for a slow card: longer than every timeout of its callers.
 const PSP_SLOW_MS: u64 = 10_000;
 
 /// Start the whole system and show what it promises, step by step.

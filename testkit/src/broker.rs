@@ -102,7 +102,7 @@ impl Broker {
         self.is_private
     }
 
-    /// Whether it is librdkafka's broker. Its long poll always waits for the full time-out.
+    /// Whether it is librdkafka's broker. Its long poll always waits for the full timeout.
     pub(crate) fn is_embedded(&self) -> bool {
         self.is_embedded
     }
@@ -157,7 +157,7 @@ async fn ping(brokers: &str) -> anyhow::Result<()> {
 async fn fetch_metadata(brokers: &str, topic: Option<&str>) -> anyhow::Result<()> {
     let admin = admin(brokers)?;
     let topic = topic.map(str::to_owned);
-    // The call blocks its thread until the response or the time-out.
+    // The call blocks its thread until the response or the timeout.
     let fetch = move || {
         admin
             .inner()

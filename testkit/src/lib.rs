@@ -7,6 +7,7 @@
 // The kit prints progress and restarts to the console.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod api_response;
 pub mod binaries;
 pub mod broker;
 pub mod fault_proxy;
@@ -27,5 +28,6 @@ pub mod supervisor;
 pub mod system;
 pub mod test_topic;
 
+pub use api_response::ApiResponse;
 pub use polling::eventually;
 pub use test_topic::TestTopic;

@@ -36,7 +36,7 @@ const SETTINGS: [(&str, &str); 9] = [
     // A socket file would need a short path in a directory that both users may write to.
     ("unix_socket_directories", ""),
     // Several systems of a test run share one server.
-    ("max_connections", "600"),
+    ("max_connections", "1000"),
     ("shared_buffers", "256MB"),
     // Few checkpoints: a checkpoint would distort a measurement.
     ("max_wal_size", "4GB"),

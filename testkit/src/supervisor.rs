@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::process::Signal;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -28,10 +29,13 @@ pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Supervisor {
     registry: Arc<Registry>,
+    /// Restarts processes as long as the supervisor exists, whichever runtime calls its methods.
+    runtime: Handle,
 }
 
 impl Supervisor {
-    /// `restart`: whether a process that dies is restarted. `quiet`: print nothing.
+    /// `restart`: whether a process that dies is restarted. `quiet`: print nothing. Call it on a tokio
+    /// runtime that outlives the supervisor.
     pub fn new(restart: bool, quiet: bool) -> Self {
         Self::with_restart_delay(restart, quiet, RESTART_DELAY_MIN)
     }
@@ -40,6 +44,7 @@ impl Supervisor {
     pub fn with_restart_delay(restart: bool, quiet: bool, delay: Duration) -> Self {
         Supervisor {
             registry: Arc::new(Registry::new(restart, quiet, delay)),
+            runtime: Handle::current(),
         }
     }
 
@@ -54,7 +59,7 @@ impl Supervisor {
         let entry = Entry::new(spec, Arc::clone(&process));
         self.registry.entries().insert(name.to_owned(), entry);
         self.registry.changed();
-        tokio::spawn(keep_running(
+        self.runtime.spawn(keep_running(
             Arc::clone(&self.registry),
             name.to_owned(),
             process,
@@ -74,11 +79,29 @@ impl Supervisor {
             entry.spawn()?
         };
         self.registry.changed();
-        tokio::spawn(keep_running(
+        self.runtime.spawn(keep_running(
             Arc::clone(&self.registry),
             name.to_owned(),
             process,
         ));
+        Ok(())
+    }
+
+    /// Sets a variable of the environment for the next start of a process.
+    pub fn set_env(&self, name: &str, variable: &str, value: &str) -> anyhow::Result<()> {
+        let mut entries = self.registry.entries();
+        let entry = registry::find(&mut entries, name)?;
+        // The last value counts.
+        let variable = (variable.to_owned(), value.to_owned());
+        entry.spec.env.push(variable);
+        Ok(())
+    }
+
+    /// Removes a variable that [`Supervisor::set_env`] has set, for the next start of a process.
+    pub fn remove_env(&self, name: &str, variable: &str) -> anyhow::Result<()> {
+        let mut entries = self.registry.entries();
+        let entry = registry::find(&mut entries, name)?;
+        entry.spec.env.retain(|(known, _)| known != variable);
         Ok(())
     }
 

@@ -142,6 +142,16 @@ impl System {
         self.supervisor.start_again(name)
     }
 
+    /// Sets a variable of the environment for the next start of a process.
+    pub fn set_env(&self, name: &str, variable: &str, value: &str) -> anyhow::Result<()> {
+        self.supervisor.set_env(name, variable, value)
+    }
+
+    /// Removes a variable that [`System::set_env`] has set.
+    pub fn remove_env(&self, name: &str, variable: &str) -> anyhow::Result<()> {
+        self.supervisor.remove_env(name, variable)
+    }
+
     /// Stops a process gracefully (SIGTERM) and keeps it down.
     pub async fn stop_service(&self, name: &str) -> anyhow::Result<()> {
         self.supervisor.stop(name).await

@@ -7,7 +7,7 @@ use endpoints::client::{new_key, order_body};
 use endpoints::provider::Fault;
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::Harness;
 
 /// Orders in each race.
 const RACES: usize = 40;
@@ -30,7 +30,7 @@ async fn attempt(harness: &Harness, order: Uuid) -> anyhow::Result<(String, i32)
 
 #[tokio::test]
 async fn uncharged_order_is_cancelled_without_a_charge() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     harness.system.stop_service(Service::Payment.name()).await?;
     let order = harness.place().await?;
     assert_eq!(harness.cancel(order).await?, 204);
@@ -65,7 +65,7 @@ pub(crate) async fn wait_for_decision(harness: &Harness, order: Uuid) -> anyhow:
 
 #[tokio::test]
 async fn unknown_attempt_of_cancelled_order_is_settled_by_its_key() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     // Charged, but the response is lost: the outcome is unknown until payment retries.
     harness
         .set_fault(fault("after_charge", "hang", None))
@@ -92,7 +92,7 @@ async fn unknown_attempt_of_cancelled_order_is_settled_by_its_key() -> anyhow::R
 
 #[tokio::test]
 async fn shipped_order_cannot_be_cancelled() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let order = harness.place().await?;
     harness.expect_shipped_once(&[order]).await?;
     let before = harness.client.order(order).await?.version;
@@ -132,7 +132,7 @@ async fn race(harness: &Harness, step: Duration) -> anyhow::Result<Vec<String>> 
 
 #[tokio::test]
 async fn cancellations_racing_charge_and_shipment_end_one_way() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let mut ends = Vec::new();
     for step_ms in [0, 2, 10] {
         ends.extend(race(&harness, Duration::from_millis(step_ms)).await?);
@@ -146,7 +146,7 @@ async fn cancellations_racing_charge_and_shipment_end_one_way() -> anyhow::Resul
 
 #[tokio::test]
 async fn cancellations_racing_lost_responses_end_one_way() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     for (point, action) in [
         ("before_charge", "drop"),
         ("during_charge", "delay"),
@@ -165,7 +165,7 @@ async fn cancellations_racing_lost_responses_end_one_way() -> anyhow::Result<()>
 /// Windows 18 and 28: order is killed after it stored the cancellation request, or payment is
 /// killed while it cancels the key.
 async fn kill_at(service: Service, point: &'static str) -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     harness.arm(service, point).await?;
     // The response to the charge is lost, so that the attempt has had a try.
     let mut lost = fault("before_charge", "hang", None);

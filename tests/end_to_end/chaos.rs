@@ -37,7 +37,7 @@ fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
 }
 
-/// Longer leases and time-outs: a script runs several programs between the charge and its last check
+/// Longer leases and timeouts: a script runs several programs between the charge and its last check
 /// of the interrupted call. Payment must not repeat the call before that.
 fn script_options() -> SystemOptions {
     let mut options = options();

@@ -5,14 +5,14 @@ use endpoints::Service;
 use endpoints::client::{new_key, order_body};
 use endpoints::provider::Fault;
 
-use crate::harness::{Harness, options};
+use crate::harness::Harness;
 
 /// Orders placed around each crash: some before the process reaches the point, some after.
 const ORDERS: usize = 5;
 
 /// Arms the point, places orders, waits for the kill, and checks that every order is charged once.
 async fn kill_at(service: Service, point: &str) -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let mut orders = vec![harness.place().await?];
     harness.expect_shipped_once(&orders).await?;
     harness.arm(service, point).await?;
@@ -52,7 +52,7 @@ windows! {
 
 #[tokio::test]
 async fn window_2_order_killed_after_commit_retry_is_replay() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     harness.arm(Service::Order, "intake.committed").await?;
     let (key, body) = (new_key("window-2"), order_body(2));
     let first = harness.client.send(Some(&key), &body).await;
@@ -71,7 +71,7 @@ async fn window_2_order_killed_after_commit_retry_is_replay() -> anyhow::Result<
 
 /// Payment is killed while the provider holds the call, before or after the charge.
 async fn kill_in_flight(point: &'static str) -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     harness.arm(Service::Payment, "charge.in_flight").await?;
     harness
         .set_fault(Fault {

@@ -63,7 +63,7 @@ async fn repeated_direct_charge_is_made_once() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn retries_replay_a_decline() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let payer = Payer::of(&harness)?;
     let (key, mut body) = (new_key("declined"), charge(5_000));
     body["payment_method"] = "pm_card_insufficient_funds".into();
@@ -83,7 +83,7 @@ async fn retries_replay_a_decline() -> anyhow::Result<()> {
 
 /// Payment is killed during the first request. A client that retries still gets the outcome.
 async fn kill_at(point: &str, fault: Option<Fault>) -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let payer = Payer::of(&harness)?;
     harness.arm(Service::Payment, point).await?;
     if let Some(fault) = fault {
@@ -162,7 +162,7 @@ async fn slow_direct_charge_returns_202_then_its_outcome() -> anyhow::Result<()>
 async fn impatient_clients_with_five_sends_are_charged_once() -> anyhow::Result<()> {
     const PAYMENTS: usize = 40;
     const SENDS: usize = 5;
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let payer = Payer::of(&harness)?;
     // Every client hangs up before the provider responds.
     let impatient = Payer::with_patience(&harness, Duration::from_millis(150))?;
@@ -195,7 +195,7 @@ async fn impatient_clients_with_five_sends_are_charged_once() -> anyhow::Result<
 /// A client may choose the id of a direct charge for an order. Both are paid.
 #[tokio::test]
 async fn order_under_the_id_of_a_direct_charge_ships() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let payer = Payer::of(&harness)?;
     let paid = payer.pay(&new_key("direct"), &charge(700)).await?;
     let id = payment_id(&paid)?;

@@ -49,7 +49,7 @@ async fn fifty_parallel_duplicates_make_one_order_and_one_charge() -> anyhow::Re
 
 #[tokio::test]
 async fn clicks_with_one_reference_are_one_charge() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let body = order_body(1).replacen('{', r#"{"reference":"cart-4711","#, 1);
     let clicks = (0..10).map(|_| async {
         let response = harness.client.place(&new_key("click"), &body).await?;

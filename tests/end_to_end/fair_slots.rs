@@ -11,7 +11,7 @@ use crate::harness::{Harness, options};
 
 /// Charges of the first principal, all of which hang.
 const HANGING: usize = 1_000;
-/// How many of them are placed at once.
+/// How many of them are placed in parallel.
 const AT_ONCE: usize = 50;
 const ORDINARY: usize = 20;
 /// Longer than the test takes.

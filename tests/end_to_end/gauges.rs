@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use endpoints::Service;
 use endpoints::provider::Fault;
 
-use crate::harness::{Harness, options};
+use crate::harness::Harness;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
@@ -45,7 +45,7 @@ async fn wait_for(
 
 #[tokio::test]
 async fn payment_gauges_show_a_failing_provider_until_it_recovers() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let failing = Fault {
         point: "before_charge",
         action: "error",
@@ -67,7 +67,7 @@ async fn payment_gauges_show_a_failing_provider_until_it_recovers() -> anyhow::R
 
 #[tokio::test]
 async fn every_service_reports_its_queue_lengths() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let orders = harness.place_many(5).await?;
     harness.expect_shipped_once(&orders).await?;
     let consumers = [

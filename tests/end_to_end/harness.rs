@@ -14,6 +14,8 @@ use testkit::smtp_sink::{self, Behaviour, behaviour};
 use testkit::system::{System, SystemOptions};
 use uuid::Uuid;
 
+use crate::shared_systems;
+
 /// Longest time from the last fault until everything is settled.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The reason in the audit log for what tests change.
@@ -24,9 +26,12 @@ pub(crate) struct Harness {
     pub(crate) system: System,
     pub(crate) client: Client,
     pub(crate) databases: Databases,
+    /// Charges of earlier tests in the provider's ledger.
+    pub(crate) charges_before: i64,
+    is_shared: bool,
 }
 
-/// Leases and time-outs of payment. Shorter ones would expire on a busy machine.
+/// Leases and timeouts of payment. Shorter ones would expire on a busy machine.
 const PAYMENT_ENV: [(&str, &str); 3] = [
     ("LEASE_MS", "2000"),
     ("PSP_TIMEOUT_MS", "1500"),
@@ -61,14 +66,28 @@ pub(crate) fn options() -> SystemOptions {
 }
 
 impl Harness {
+    /// A system of its own, for a test with other options or one that counts whole tables.
     pub(crate) async fn start(options: SystemOptions) -> anyhow::Result<Self> {
-        let system = System::start(options).await?;
+        Self::attach(System::start(options).await?, false).await
+    }
+
+    /// A system that earlier tests may have used. It has their orders, all settled.
+    pub(crate) async fn shared() -> anyhow::Result<Self> {
+        Self::attach(shared_systems::take().await?, true).await
+    }
+
+    async fn attach(system: System, is_shared: bool) -> anyhow::Result<Self> {
         let client = Client::new(system.url(Service::Order), "demo-key-acme")?;
         let databases = Databases::connect(&system.endpoints()).await?;
+        let charges_before = sqlx::query_scalar("select count(*) from charges")
+            .fetch_one(&databases.psp)
+            .await?;
         Ok(Self {
             system,
             client,
             databases,
+            charges_before,
+            is_shared,
         })
     }
 
@@ -315,6 +334,9 @@ impl Harness {
             violated.retain(|violation| violation.invariant != broken);
             ensure!(violated.is_empty(), "broken: {violated:#?}");
             let mut unsettled = invariants::settled(&self.databases).await?;
+            let for_operator = invariants::for_operator(&self.databases).await?;
+            let lost = for_operator.into_iter();
+            unsettled.extend(lost.filter(|it| it.invariant == invariants::ORDER_LOST));
             unsettled.retain(|violation| violation.invariant != broken);
             if unsettled.is_empty() {
                 return Ok(());
@@ -340,7 +362,12 @@ impl Harness {
         Ok(())
     }
 
+    /// Stops the system, or hands it on to the next test if it is shared.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
-        self.system.stop().await
+        if !self.is_shared {
+            return self.system.stop().await;
+        }
+        self.expect_settled().await?;
+        shared_systems::hand_on(self.system).await
     }
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use endpoints::Service;
 
-use crate::harness::{Harness, options};
+use crate::harness::Harness;
 
 const KILL_EVERY: usize = 30;
 const ORDERS: usize = KILL_EVERY * Service::ALL.len();
 
 #[tokio::test]
-async fn killing_each_service_under_load_loses_and_doubles_nothing() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+async fn killing_services_under_load_loses_and_duplicates_nothing() -> anyhow::Result<()> {
+    let harness = Harness::shared().await?;
     let mut orders = Vec::with_capacity(ORDERS);
     let mut victims = Service::ALL.into_iter().cycle();
     for round in 0..ORDERS / KILL_EVERY {

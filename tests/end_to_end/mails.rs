@@ -6,7 +6,7 @@ use endpoints::Service;
 use endpoints::client::{new_key, order_body};
 
 use crate::cancels::wait_for_decision;
-use crate::harness::{Harness, options};
+use crate::harness::Harness;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const RECEIPT: &str = "Your receipt";
@@ -16,7 +16,7 @@ const REFUND: &str = "Your refund";
 
 #[tokio::test]
 async fn every_end_of_an_order_has_exactly_its_mails() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let shipped = harness.place().await?;
     let body = order_body(1).replace("pm_card_ok", "pm_card_declined");
     let paid_again = harness.place_with(&new_key("declined"), &body).await?;

@@ -36,6 +36,8 @@ mod redelivery;
 mod refunds;
 mod replicas;
 mod restores;
+mod runbook;
+mod shared_systems;
 mod slow_provider;
 mod store_outages;
 mod trace;

@@ -8,7 +8,7 @@ use crate::harness::{Harness, options};
 
 #[tokio::test]
 async fn order_is_charged_once_and_ships() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let orders = harness.place_many(3).await?;
     harness.expect_shipped_once(&orders).await?;
     harness.stop().await

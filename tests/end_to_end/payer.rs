@@ -98,6 +98,7 @@ pub(crate) async fn expect_charged_once(
     let all: i64 = sqlx::query_scalar("select count(*) from charges")
         .fetch_one(&harness.databases.psp)
         .await?;
-    ensure!(all == payments.len() as i64, "{all} charges in total");
+    let new = all - harness.charges_before;
+    ensure!(new == payments.len() as i64, "{new} charges in total");
     Ok(())
 }

@@ -6,7 +6,7 @@ use endpoints::Service;
 use endpoints::client::{new_key, order_body};
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::Harness;
 
 const DECLINED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -22,7 +22,7 @@ async fn place_declined(harness: &Harness) -> anyhow::Result<Uuid> {
 
 #[tokio::test]
 async fn declined_order_is_paid_once_by_a_later_attempt() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let order = place_declined(&harness).await?;
     // Another card that is declined as well, then a good one. Each request is sent twice.
     for (method, end) in [("pm_card_expired", "declined"), ("pm_card_ok", "shipped")] {
@@ -34,7 +34,9 @@ async fn declined_order_is_paid_once_by_a_later_attempt() -> anyhow::Result<()> 
         harness.expect_end(order, end).await?;
     }
     assert_eq!(harness.books(order).await?, (1, 0));
-    let key: String = sqlx::query_scalar("select idempotency_key from charges")
+    let query = "select idempotency_key from charges where reference = $1";
+    let key: String = sqlx::query_scalar(query)
+        .bind(order.to_string())
         .fetch_one(&harness.databases.psp)
         .await?;
     assert_eq!(key, format!("pay:{order}:3"));
@@ -46,7 +48,7 @@ async fn declined_order_is_paid_once_by_a_later_attempt() -> anyhow::Result<()> 
 
 #[tokio::test]
 async fn no_second_attempt_while_the_first_is_unknown() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     harness.system.stop_service(Service::Psp.name()).await?;
     let order = harness.place().await?;
     let key = new_key("early");
@@ -60,7 +62,7 @@ async fn no_second_attempt_while_the_first_is_unknown() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn window_27_order_killed_after_attempt_commit() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let order = place_declined(&harness).await?;
     harness.arm(Service::Order, "pay_again.committed").await?;
     let key = new_key("again");

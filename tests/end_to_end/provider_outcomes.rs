@@ -81,7 +81,7 @@ async fn stored_error_without_a_charge_opens_the_next_attempt() -> anyhow::Resul
 }
 
 #[tokio::test]
-async fn cancelling_is_right_without_key_cancellation() -> anyhow::Result<()> {
+async fn cancelling_works_without_key_cancellation() -> anyhow::Result<()> {
     let psp = [("PSP_KEY_CANCELLATION", "off")];
     let harness = start(&psp, &[("PSP_CAN_CANCEL_KEYS", "false")]).await?;
     // The provider charges and never responds, until payment asks again.

@@ -11,7 +11,7 @@ use reqwest::Method;
 use testkit::smtp_sink::{Action, Behaviour, PROCESS_NAME};
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::Harness;
 
 /// Status and tries of an order's receipt, from the service's operator route.
 async fn receipt(harness: &Harness, order: Uuid) -> anyhow::Result<(String, i64)> {
@@ -24,7 +24,7 @@ async fn receipt(harness: &Harness, order: Uuid) -> anyhow::Result<(String, i64)
 
 #[tokio::test]
 async fn paid_order_has_one_mail_despite_repeated_requests() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let (key, body) = (new_key("receipt"), order_body(2));
     let order = harness.place_with(&key, &body).await?;
     for _ in 0..3 {
@@ -46,7 +46,7 @@ async fn paid_order_has_one_mail_despite_repeated_requests() -> anyhow::Result<(
 
 /// Kills the process at the point while it sends one mail. In the end the receipt must be `sent`.
 async fn kill_at(point: &str, mails_max: usize, tries: i64) -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let first = harness.place().await?;
     harness.expect_shipped_once(&[first]).await?;
     harness.arm(Service::Receipt, point).await?;
@@ -93,7 +93,7 @@ async fn window_23_receipt_killed_after_record() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn one_lost_response_is_retried_two_need_an_operator() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     let fault = |action, times| harness.set_mail_fault(Behaviour { action, times });
     let mut orders = Vec::new();
     for (action, times, mails, state) in [
@@ -116,7 +116,7 @@ async fn one_lost_response_is_retried_two_need_an_operator() -> anyhow::Result<(
 
 #[tokio::test]
 async fn stopped_mail_server_gets_every_mail_after_restart() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     harness.system.stop_service(PROCESS_NAME).await?;
     let orders = harness.place_many(10).await?;
     let limit = Duration::from_secs(60);

@@ -58,7 +58,7 @@ async fn all_ready(harness: &Harness) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn killing_postgres_repeatedly_loses_and_doubles_nothing() -> anyhow::Result<()> {
+async fn killing_postgres_repeatedly_loses_and_duplicates_nothing() -> anyhow::Result<()> {
     let mut options = options();
     // A private server: other tests use the shared one.
     options.postgres = Postgres::Private;
@@ -69,7 +69,7 @@ async fn killing_postgres_repeatedly_loses_and_doubles_nothing() -> anyhow::Resu
 }
 
 #[tokio::test]
-async fn ending_sessions_repeatedly_loses_and_doubles_nothing() -> anyhow::Result<()> {
+async fn ending_sessions_repeatedly_loses_and_duplicates_nothing() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
     let mut outside = PgConnection::connect(harness.system.database_url(Service::Order)).await?;
     let databases = Service::ALL.map(|service| {

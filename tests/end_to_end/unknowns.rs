@@ -41,7 +41,7 @@ async fn operator_view(harness: &Harness, order: Uuid) -> anyhow::Result<Value> 
 
 #[tokio::test]
 async fn operator_sees_reason_tries_and_next_try_of_unknown() -> anyhow::Result<()> {
-    let harness = Harness::start(options()).await?;
+    let harness = Harness::shared().await?;
     harness.set_fault(fault("before_charge", "error")).await?;
     let order = harness.place().await?;
     let wait = async {

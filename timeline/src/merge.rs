@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::story::{Missing, Story};
 use crate::summary::{Facts, summary};
 
-/// The order in which steps with equal times are told: a cause before its effect.
+/// The order of steps with equal times: a cause before its effect.
 const TOLD: [Service; 5] = [
     Service::Order,
     Service::Payment,

@@ -56,6 +56,7 @@ impl Verdict {
             match problem.severity {
                 Severity::Violated => return Self::Violated,
                 Severity::Repaired => verdict = Self::Repaired,
+                Severity::ForOperator => {}
             }
         }
         verdict

@@ -17,6 +17,10 @@ pub enum Command {
     Serve(Box<Config>),
     /// Create or update the tables, then exit.
     Migrate(Migration),
+    /// Read this service's own decisions back from the topic, after its database was restored from a
+    /// backup, then exit. Run it before the service starts; see docs/restore.md. It exits with 1 if
+    /// topic and database contradict each other.
+    Recall(Recall),
     /// Ask a running service whether it is ready; exit with 0 if it is.
     Healthy(service_kit::Probe),
 }
@@ -28,6 +32,19 @@ pub enum Command {
 pub struct Config {
     #[command(flatten)]
     pub application: application::Settings,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Recall {
+    /// The restored database.
+    #[arg(long, env = "DATABASE_URL")]
+    pub database_url: String,
+    /// Bootstrap servers, comma separated.
+    #[arg(long, env = "KAFKA_BROKERS", default_value = "127.0.0.1:9092")]
+    pub kafka_brokers: String,
+    /// The topic of all events.
+    #[arg(long, env = "KAFKA_TOPIC", default_value = "order-events")]
+    pub kafka_topic: String,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -3,6 +3,7 @@
 pub mod config;
 pub mod consumer;
 pub mod domain;
+pub mod recall;
 pub mod startup;
 pub mod store;
 pub mod timeline;

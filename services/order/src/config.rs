@@ -40,7 +40,7 @@ pub struct Config {
     /// Number of batches that are committed at the same time.
     #[arg(long, env = "INTAKE_WRITERS", default_value_t = 2, value_parser = at_least_one())]
     pub intake_writers: usize,
-    /// How often the service itself opens the next payment attempt of an order, after the provider
+    /// How many times the service itself opens the next payment attempt of an order, after the provider
     /// repeated a stored error for the last one. After that the order is `failed`.
     #[arg(long, env = "PAYMENT_REOPENS_MAX", default_value_t = 3)]
     pub payment_reopens_max: u16,

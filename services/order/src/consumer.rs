@@ -13,16 +13,18 @@ use serde::Deserialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::{Status, next, reopens};
+use crate::domain::{Status, catch_up, next, reopens};
 use crate::store::orders::{self, Change, State};
 
 pub struct FollowOrders {
-    /// How often this service opens the next attempt of one order by itself.
+    /// How many times this service opens the next attempt of one order by itself.
     pub reopens_max: u16,
     /// Wakes the relay.
     pub wake: outbox::Wake,
     /// Whether the batch has written events.
     pub reopened: AtomicBool,
+    /// The consumer group, under which messages are recorded as processed.
+    pub group: String,
 }
 
 impl Handler for FollowOrders {
@@ -39,6 +41,13 @@ impl Handler for FollowOrders {
             .collect();
         let states = orders::lock(tx, &ids).await.context("locking orders")?;
         let folded = self.fold(states, new)?;
+        if !folded.unknown.is_empty() {
+            // The order was lost with the database and may be placed again, under its id. Then its events
+            // are published again, and must not be taken for duplicates.
+            inbox::processed::forget(tx, &self.group, &folded.unknown)
+                .await
+                .context("forgetting events of unknown orders")?;
+        }
         let changes = folded.changes;
         let expected = changes.len() as u64;
         if expected > 0 {
@@ -69,13 +78,13 @@ struct Folded<'a> {
     changes: Vec<Change>,
     /// Orders whose next attempt is opened, with the event that failed the last one.
     reopened: Vec<&'a Delivery>,
+    /// Events about orders that do not exist here.
+    unknown: Vec<Uuid>,
 }
 
 /// An order while the events of a batch are applied to it.
 struct Progress<'a> {
-    attempt: i32,
     change: Change,
-    cancel_requested: bool,
     reopened: i32,
     /// The event after which the next attempt is opened.
     reopen: Option<&'a Delivery>,
@@ -92,7 +101,7 @@ struct PaymentOutcome {
 impl FollowOrders {
     /// Runs the events of each order through the state machine, in the order of their arrival.
     fn fold<'a>(&self, states: Vec<State>, new: &[&'a Delivery]) -> anyhow::Result<Folded<'a>> {
-        let mut orders = BTreeMap::new();
+        let (mut orders, mut unknown) = (BTreeMap::new(), Vec::new());
         for state in states {
             orders.insert(state.id, Progress::of(state)?);
         }
@@ -104,6 +113,7 @@ impl FollowOrders {
                     order_id = %id, %event, correlation_id,
                     "event ignored: order not found"
                 );
+                unknown.push(delivery.envelope.id);
                 continue;
             };
             let outcome: PaymentOutcome = serde_json::from_str(&delivery.envelope.payload)
@@ -116,7 +126,7 @@ impl FollowOrders {
                 );
                 continue;
             }
-            let (cancelled, reopened) = (order.cancel_requested, order.reopened);
+            let (cancelled, reopened) = (order.change.cancel_requested, order.reopened);
             let reopens = reopens(outcome.retry, cancelled, reopened, self.reopens_max);
             order.reopen = reopens.then_some(*delivery);
         }
@@ -124,6 +134,7 @@ impl FollowOrders {
         let changes = orders.into_values().map(|order| order.change);
         Ok(Folded {
             reopened,
+            unknown,
             changes: changes.filter(|change| change.steps > 0).collect(),
         })
     }
@@ -133,14 +144,14 @@ impl Progress<'_> {
     fn of(state: State) -> anyhow::Result<Self> {
         let status: Status = state.status.parse()?;
         Ok(Self {
-            attempt: state.attempt,
             change: Change {
                 id: state.id,
                 version: state.version,
                 status,
+                attempt: state.attempt,
+                cancel_requested: state.cancel_requested,
                 steps: 0,
             },
-            cancel_requested: state.cancel_requested,
             reopened: state.reopened,
             reopen: None,
         })
@@ -148,13 +159,22 @@ impl Progress<'_> {
 
     /// Returns whether the event changed anything. The outcome of an earlier attempt is stale.
     fn apply(&mut self, event: EventType, attempt: i32) -> bool {
-        let status = self.change.status;
-        let after = match next(status, event) {
-            Some(after) if attempt >= self.attempt => after,
-            _ => return false,
+        let change = &mut self.change;
+        let (before, catch_up) = match catch_up(change.status, change.attempt, attempt) {
+            Some(caught_up) => caught_up,
+            None => return false,
         };
-        self.change.status = after;
-        self.change.steps += status.steps_to(after);
+        let Some(after) = next(before, event) else {
+            return false;
+        };
+        change.status = after;
+        change.attempt = attempt;
+        change.steps += catch_up + before.steps_to(after);
+        // Without a request no order is cancelled. If it is not here, it was lost.
+        if after == Status::Cancelled && !change.cancel_requested {
+            change.cancel_requested = true;
+            change.steps += 1;
+        }
         true
     }
 }

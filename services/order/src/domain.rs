@@ -10,4 +10,4 @@ pub mod status;
 pub use cancellation::{Cancellation, cancel};
 pub use draft::{Draft, InvalidDraft};
 pub use payment::{NotPayable, PaymentRequest, pay_again, reopens};
-pub use status::{FIRST_VERSION, Status, next};
+pub use status::{FIRST_VERSION, Status, catch_up, next};

@@ -1,8 +1,8 @@
 //! Intake: concurrent requests share a commit.
 //!
 //! Requests wait in a bounded queue. A writer takes all waiting requests, stores them in one
-//! transaction, and replies to each with its outcome. On an idle service a request is stored at
-//! once: batches grow only while the writers are busy.
+//! transaction, and replies to each with its outcome. An idle service stores a request immediately:
+//! batches grow only while the writers are busy.
 
 mod read_back;
 
@@ -32,12 +32,12 @@ pub struct Intake {
 /// Why an order was not stored. The writer has logged the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotStored {
-    /// The queue or the principal's share of it is full, or the store failed. Clients learn one answer for every failure of the
-    /// statement: retry with the same key.
+    /// The queue or the principal's share of it is full, or the store failed. Clients get the same
+    /// response for every failure of the statement: retry with the same key.
     #[error("the store is unreachable or too busy")]
     Unavailable,
     /// The tables are in a state that must not occur.
-    #[error("the order meets an inconsistent state; the intake writer logged it")]
+    #[error("the stored rows are inconsistent; the intake writer logged the cause")]
     Inconsistent,
 }
 

@@ -22,8 +22,9 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         writers: config.intake_writers,
         window_seconds: config.idempotency.key_window_seconds,
     };
+    let group = config.application.kafka_group.clone();
     let reader = timeline::Reader {
-        group: config.application.kafka_group.clone(),
+        group: group.clone(),
         key_window_seconds: config.idempotency.key_window_seconds,
     };
     let builder = Builder::new("order", config.application)?;
@@ -40,6 +41,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         reopens_max: config.payment_reopens_max,
         wake: wake.clone(),
         reopened: AtomicBool::default(),
+        group,
     };
     let mut builder = builder
         .outbox(wake)?

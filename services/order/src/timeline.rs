@@ -73,7 +73,7 @@ impl Reader {
     }
 }
 
-/// When the customer paid again, as the outbox tells it.
+/// When the customer paid again, as the outbox shows it.
 fn payment_requests(part: &Part) -> Vec<DateTime<Utc>> {
     let requested = EventType::OrderPaymentRequested.as_str();
     let events = part.steps.iter().filter(|step| {

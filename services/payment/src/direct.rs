@@ -94,7 +94,7 @@ impl ChargeRequest {
 
 impl DirectCharges {
     /// Claims the key and stores the attempt in one commit, or returns why it could not. After a
-    /// time-out the outcome is unknown; a retry with the same key finds it.
+    /// timeout the outcome is unknown; a retry with the same key finds it.
     pub async fn open(&self, request: &ChargeRequest) -> Result<OpenResult, database::Error> {
         database::with_timeout(STORE_TIMEOUT, self.try_open(request)).await
     }

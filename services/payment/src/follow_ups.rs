@@ -135,7 +135,7 @@ impl FollowUps {
         }
     }
 
-    /// The charge is already refunded: fulfilment must not hear that it was captured, and the order ends
+    /// The charge is already refunded: fulfilment must not learn of the capture, and the order ends
     /// as refunded.
     fn add_refunded_by_hand(
         &mut self,

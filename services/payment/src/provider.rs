@@ -1,4 +1,4 @@
-//! The seam to a payment provider: the five things that this service needs of one.
+//! The interface to a payment provider: the operations that this service needs.
 //!
 //! Charger, recorder and reconciler know only this trait and [`ProviderAnswer`]. Everything about a
 //! provider's protocol (addresses, statuses, error codes) is in its implementation; [`crate::psp`] is
@@ -27,7 +27,7 @@ pub trait Provider: Send + Sync {
     fn charge<'a>(&'a self, call: Call<'a>, payment_method: &'a str) -> AnswerFuture<'a>;
     /// Looks up what the key did, and whether the same order was charged under another key.
     fn look_up_charge<'a>(&'a self, call: Call<'a>) -> AnswerFuture<'a>;
-    /// Makes the key unusable, or shows what it did. Only a provider that can do this is asked.
+    /// Makes the key unusable, or shows what it did. Called only for a provider that can do this.
     fn cancel_key<'a>(&'a self, call: Call<'a>) -> AnswerFuture<'a>;
     /// Refunds the whole charge, once per [`Leased::key`], unless it was refunded by hand.
     fn refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> AnswerFuture<'a>;

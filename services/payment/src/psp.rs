@@ -90,7 +90,7 @@ impl Client {
         let by_key = self.get(&self.charges_url, ("key", &key), call);
         let by_reference = ("reference", &*call.leased.reference);
         let by_reference = self.get(&self.charges_url, by_reference, call);
-        // Both at once: a look-up takes no longer than any other call, and fits into the lease.
+        // Both in parallel: a look-up takes no longer than any other call, and fits into the lease.
         let (by_key, by_reference) = tokio::try_join!(
             send(by_key, RESPONSE_LEN_MAX),
             send(by_reference, RESPONSE_LEN_MAX)

@@ -1,9 +1,9 @@
-//! The queue keeper: finds out whose queues there are, and where each begins.
+//! The queue keeper: finds out which principals have queues, and where each queue begins.
 //!
 //! A charger reads each queue from a floor, below which no open row is left. Without it, a step would
-//! read past all rows that were worked off since the oldest snapshot in the database: while a dump
-//! or a long query runs, Postgres keeps their index entries. The floor is only an optimisation: a full
-//! look now and then starts at the beginning, so that no row stays behind the floor.
+//! read past all rows that were settled since the oldest snapshot in the database: while a dump
+//! or a long query runs, Postgres keeps their index entries. The floor is only an optimisation: an
+//! occasional full scan starts at the beginning, so that no row stays below the floor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 use crate::charger::{ChargerQueues, Queue};
 use crate::store::queues;
 
-/// Pause between two steps. A charger reads past what was worked off in this time.
+/// Pause between two steps. A charger reads past the rows that were settled in this time.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Time between two full looks.
+/// Time between two full scans.
 const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest time for one step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(15);
@@ -68,7 +68,7 @@ impl QueueKeeper {
         Ok(())
     }
 
-    /// One step: learns new principals and moves the floors of all queues. A full look also finds rows
+    /// One step: learns new principals and moves the floors of all queues. A full scan also finds rows
     /// below the floors.
     pub async fn step(&mut self, is_full: bool) -> anyhow::Result<()> {
         let mut connection = database::acquire(&self.pool).await.context("connecting")?;

@@ -3,9 +3,9 @@
 //! It settles unknown outcomes, refunds charges that contradict a known attempt, and reports all other
 //! differences. Money whose reason we do not know stays where it is until an operator decides. One
 //! commit stores the changes of a page, its part of the report and the position in the books. The process
-//! may die at any point: every step is idempotent, and the next run goes on from the last page.
+//! may die at any point: every step is idempotent, and the next run continues after the last page.
 //!
-//! A scheduled run starts where the last one ended, so it costs what is new. Old charges are compared again
+//! A scheduled run starts where the last one ended, so its cost depends on what is new. Old charges are compared again
 //! by a rare full walk, a limited number of pages per run.
 
 mod page;
@@ -69,7 +69,7 @@ pub struct Reconciler {
 }
 
 /// How a reconciliation was started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Trigger {
     Schedule,
     /// `all`: all charges, regardless of age.
@@ -293,7 +293,7 @@ impl Trigger {
     }
 }
 
-/// An id of the time that lies this long ago: the ids of charges start with their time.
+/// An id as of this long ago: the ids of charges start with their time.
 fn lookback_start(lookback: Duration) -> Uuid {
     let since = Utc::now() - lookback;
     let milliseconds = u128::try_from(since.timestamp_millis()).unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use chrono::{DateTime, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lettre::message::Mailbox;
 
@@ -65,6 +66,10 @@ pub struct Config {
     /// Age of an event above which its mail is held until an operator releases it.
     #[arg(long, env = "MAIL_EVENT_AGE_MAX_SECONDS", default_value_t = 604_800)]
     pub mail_event_age_max_seconds: u64,
+    /// Hold the mails of all events before this time, such as 2026-01-31T12:00:00Z, until an operator
+    /// releases or settles them. For a database that was restored from a backup; see docs/restore.md.
+    #[arg(long, env = "MAIL_HOLD_EVENTS_BEFORE")]
+    pub mail_hold_events_before: Option<DateTime<Utc>>,
     #[command(flatten, next_help_heading = "Mail server")]
     pub smtp: Smtp,
     #[command(flatten)]
@@ -164,7 +169,10 @@ impl Config {
     }
 
     pub fn age_limit(&self) -> AgeLimit {
-        AgeLimit(Duration::from_secs(self.mail_event_age_max_seconds))
+        AgeLimit {
+            age_max: Duration::from_secs(self.mail_event_age_max_seconds),
+            hold_before: self.mail_hold_events_before,
+        }
     }
 
     pub fn lease(&self) -> Duration {

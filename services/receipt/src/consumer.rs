@@ -1,4 +1,4 @@
-//! Logs a mail for each event that a customer must hear of. Nothing is sent here: a slow mail server
+//! Logs a mail for each event that a customer must know about. Nothing is sent here: a slow mail server
 //! must block neither a partition nor a transaction.
 
 use std::collections::HashMap;

@@ -28,6 +28,7 @@ pub fn operator_table(services: Services) -> Router {
         .route("/admin/receipts/{order_id}", get(get_receipt::handle))
         .route("/admin/mails", get(mails::list))
         .route("/admin/mails/release", post(mails::release))
+        .route("/admin/mails/settle", post(mails::settle))
         .route("/admin/mails/resolve", post(mails::resolve))
         .with_state(services)
 }

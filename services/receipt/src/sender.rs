@@ -81,6 +81,7 @@ impl Work for Sender {
             tries_in_doubt_max: TRIES_IN_DOUBT_MAX,
             given_up_reason: GIVEN_UP,
             cutoff: self.age_limit.cutoff(Utc::now()),
+            released_since: self.age_limit.released_since(),
         };
         let taken = receipts::lease_due(&mut connection, lease)
             .await
@@ -89,7 +90,7 @@ impl Work for Sender {
             tracing::error!(%order_id, "mail delivery unknown, no tries left");
         }
         for order_id in taken.held {
-            tracing::warn!(%order_id, "mail held: its event is too old");
+            tracing::warn!(%order_id, "mail held: its event is too old, or from before a restore");
         }
         let leased = taken.leased.into_iter();
         Ok(leased.map(|mail| DueMail { mail, start_by }).collect())

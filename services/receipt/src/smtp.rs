@@ -29,7 +29,7 @@ use crate::domain::send_outcome::{DialogueFailure, Stage, classify};
 
 /// The reason of a try that did not start.
 const NO_CONNECTION: &str = "all connections to the mail server were in use for too long";
-/// The keyword of servers that accept several commands at once.
+/// The keyword of servers that accept several commands in one write.
 const PIPELINING: &str = "PIPELINING";
 
 pub struct Client {

@@ -52,7 +52,7 @@ impl Builder {
     }
 
     /// Adds an outbox: its relay, the guard against lost events, retention, gauges and operator routes.
-    /// The relay publishes at once when the service calls [`Wake::wake`] after a commit.
+    /// The relay publishes immediately when the service calls [`Wake::wake`] after a commit.
     pub fn outbox(self, wake: Wake) -> anyhow::Result<Self> {
         let database = (*self.pool.connect_options()).clone();
         let relay = Relay::new(self.settings.outbox(), database, wake.clone())?;

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn id_derivation_never_changes() {
-        // With another derivation, consumers would process re-published events again.
+        // With another derivation, consumers would process republished events again.
         assert_eq!(
             shipped(1, 1, "fulfilment").id.to_string(),
             "384468c4-c753-5af8-ad6f-a79de91e0d07"

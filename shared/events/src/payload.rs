@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use crate::event_type::event_types;
 
-// Each type with its publisher and its consumers. The payload struct below has the name of the variant. Names are
-// part of the contract and of every event id: add new ones, and never change or reuse one.
+// Each type with its publisher and its consumers. The payload struct below has the name of the
+// variant. Names are part of the contract and of every event id: add new ones, and never change or
+// reuse one.
 event_types! {
     /// published by order, consumed by payment.
     OrderPlaced = "order.placed",
@@ -101,7 +102,7 @@ pub struct OrderCancelRequested {
 }
 
 /// The client cancelled an order whose last attempt was declined. No attempt is open and no money was
-/// taken, so the order service cancels it at once. Other cancelled orders have [`PaymentVoided`].
+/// taken, so the order service cancels it immediately. Other cancelled orders have [`PaymentVoided`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderCancelled {
     pub v: u16,

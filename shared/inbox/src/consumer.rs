@@ -162,7 +162,7 @@ impl<H: Handler> Consumer<H> {
         }
     }
 
-    /// Waits for messages, and looks after the client and its position in the log meanwhile.
+    /// Waits for messages. While it waits, it looks after the client and its position in the log.
     async fn collect(&mut self, wait_max: Duration) -> anyhow::Result<()> {
         let waiting_since = Instant::now();
         while self.batch.is_empty() {

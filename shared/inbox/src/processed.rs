@@ -85,6 +85,19 @@ pub(crate) async fn record_one(
     Ok(inserted.rows_affected() == 1)
 }
 
+/// Removes messages that this same transaction has recorded, for a handler that could not use them yet: if
+/// they are published again, they count as new.
+pub async fn forget(connection: &mut PgConnection, group: &str, ids: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "delete from processed_messages where consumer_group = $1 and message_id = any($2)",
+        group,
+        ids
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// Removes a message that this same transaction has recorded.
 pub(crate) async fn forget_one(
     connection: &mut PgConnection,

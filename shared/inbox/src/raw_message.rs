@@ -119,7 +119,7 @@ impl RawMessage {
     }
 
     /// A hash that recognises an unreadable message when it is delivered again. It leaves the trace
-    /// header out: a re-publication has a different one.
+    /// header out: a republication has a different one.
     pub(crate) fn identity(&self) -> Uuid {
         let mut content = Vec::new();
         let mut add = |bytes: Option<&[u8]>| {

@@ -57,6 +57,7 @@ impl<H: Handler> Processor<H> {
         let (mut tx, message) = self.begin(&mut connection, id).await?;
         let mut redriven = Redriven::default();
         let Some(message) = message else {
+            operator.nothing_changed();
             return Ok(redriven);
         };
         match message.subject {
@@ -82,6 +83,7 @@ impl<H: Handler> Processor<H> {
         let mut connection = None;
         let (mut tx, message) = self.begin(&mut connection, id).await?;
         let Some(message) = message else {
+            operator.nothing_changed();
             return Ok(Discarded::Unknown);
         };
         if !message.failed {
@@ -122,7 +124,7 @@ impl<H: Handler> Processor<H> {
         Ok(Discarded::Done(redriven))
     }
 
-    /// Begins the transaction and locks the message. The short time-out reports an unreachable
+    /// Begins the transaction and locks the message. The short timeout reports an unreachable
     /// database long before the limit for the whole redrive. The caller owns the connection, because
     /// the transaction borrows it.
     async fn begin<'a>(

@@ -140,7 +140,7 @@ async fn discard<H: Handler>(
         })),
         Discarded::NotTheFailedMessage => Err(Problem::new(
             StatusCode::CONFLICT,
-            "not_the_culprit",
+            "not_the_failed_message",
             "This message waits behind the failed message of its order. Redrive or discard that one.",
         )),
     }

@@ -33,7 +33,7 @@ impl Clock {
 
 impl Default for Clock {
     /// `CLOCK_BOOTTIME`. The monotonic clock stops while the machine is suspended, but the leases in
-    /// the store go on.
+    /// the store keep running.
     fn default() -> Self {
         Self::new(|| {
             let now = clock_gettime(ClockId::Boottime);

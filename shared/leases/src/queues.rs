@@ -1,7 +1,7 @@
 //! The queues of all principals: when to look into each, and where it begins.
 //!
 //! Each principal has its own queue, so that a worker can leave the backlog of one principal alone
-//! without reading past it. A look into an empty queue costs a few pages. So a worker looks into a
+//! without reading past it. Reading an empty queue costs a few pages. So a worker looks into a
 //! queue when it is woken for it, and otherwise once per poll interval.
 
 use std::collections::HashMap;
@@ -65,7 +65,7 @@ impl Queues {
     }
 
     /// The parts of all queues that may have become empty, given that every row up to `visible` is
-    /// visible. A full look starts at the beginning: it finds a row below a floor, which exists only
+    /// visible. A full scan starts at the beginning: it finds a row below a floor, which exists only
     /// if the clock of the database was set back.
     pub fn ranges(&self, visible: Option<DateTime<Utc>>, full: bool) -> Vec<Range> {
         let entries = self.entries();

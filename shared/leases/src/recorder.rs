@@ -12,8 +12,8 @@ use crate::Done;
 const BATCH_MAX: usize = 200;
 /// Shortest time between two commits. Under load more results share one commit.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
-/// How often a commit is repeated at once after Postgres rolled it back: a deadlock, or a conflict of
-/// serializable transactions. One of the transactions of a deadlock succeeds, so few repeats are
+/// How many times a commit is repeated immediately after Postgres rolled it back: a deadlock, or a
+/// conflict of serializable transactions. One of the transactions of a deadlock succeeds, so few repeats are
 /// enough.
 const ROLLBACK_RETRIES_MAX: u32 = 5;
 /// Pause before the recorder retries results that the store could not take.

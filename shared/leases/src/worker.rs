@@ -157,7 +157,7 @@ impl<W: Work> Worker<W> {
             progress.begin();
             let (pause, is_short) = tokio::select! {
                 step = self.try_step() => match step {
-                    // Without a free slot the step goes on: calls that never end are a stall.
+                    // Without a free slot the step continues: calls that never end are a stall.
                     Ok(StepOutcome { leased: 0, is_short: true }) => (self.settings.poll, true),
                     Ok(StepOutcome { leased, is_short }) => {
                         progress.end();

@@ -10,7 +10,7 @@ const DIGITS: RangeInclusive<usize> = 13..=19;
 
 /// Whether the whole text is a card number: 13 to 19 digits that pass the Luhn check, perhaps with
 /// spaces and dashes. One number in ten passes the check by chance. Text with other characters is
-/// none: a name such as `pm_4111` must not be rejected now and then.
+/// not a card number: a name such as `pm_4111…` must not be rejected by chance.
 pub fn is_card_number(text: &str) -> bool {
     let mut digits = Vec::with_capacity(*DIGITS.end());
     for character in text.chars() {

@@ -62,7 +62,8 @@ const KNOWN: &[&str] = &[
 pub struct Currency(u8);
 
 impl Currency {
-    /// For stored text: a currency that has ended is still known. Accepts upper case only: `usd` is an error, so that each currency has one spelling.
+    /// For stored text: a currency that has ended is still known. Accepts upper case only: `usd` is an
+    /// error, so that each currency has one spelling.
     pub fn parse(code: &str) -> Result<Self, Error> {
         let index = KNOWN
             .binary_search(&code)

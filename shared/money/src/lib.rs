@@ -20,7 +20,7 @@ pub use reference::{InvalidReference, Reference};
 pub const AMOUNT_MAX: i64 = 1_000_000_000_000;
 
 /// An amount in the currency's minor unit. Never negative, never above [`AMOUNT_MAX`]:
-/// [`Money::new`] checks every amount, also one that is deserialised.
+/// [`Money::new`] checks every amount, including a deserialised one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Money {

@@ -8,7 +8,7 @@ use crate::tokens::{InvalidTokens, TokenList, Tokens};
 
 /// Settings that a service flattens into its own.
 ///
-/// Every service has another default port. A service sets it with `mut_arg`, so clap must not require
+/// Every service has a different default port. A service sets it with `mut_arg`, so clap must not require
 /// the flag here.
 #[derive(Clone, Debug, Args)]
 #[group(id = "operators")]

@@ -1,4 +1,4 @@
-//! `GET /admin/timeline/{order_id}`: what a service's own tables say of one order.
+//! `GET /admin/timeline/{order_id}`: what a service's own tables say about one order.
 //!
 //! A service brings the reader; the route, its limits and its errors are the same for all.
 

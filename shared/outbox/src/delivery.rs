@@ -31,7 +31,7 @@ pub(crate) struct Deliveries<'a> {
 
 /// What became of one row.
 #[derive(Clone, Debug)]
-enum Fate {
+enum RowOutcome {
     Delivered(Position),
     Stuck(Obstacle),
     Undelivered,
@@ -57,7 +57,7 @@ impl Sender<'_> {
         rows: &'r [Row],
         held: &BTreeSet<Uuid>,
     ) -> Deliveries<'r> {
-        let mut fates: Vec<Option<Fate>> = rows.iter().map(|_| None).collect();
+        let mut outcomes: Vec<Option<RowOutcome>> = rows.iter().map(|_| None).collect();
         let mut blocked: BTreeSet<Uuid> = held.clone();
         let mut reports = FuturesUnordered::new();
         let mut spans: HashMap<usize, Span> = HashMap::new();
@@ -71,8 +71,8 @@ impl Sender<'_> {
                     spans.insert(at, span);
                 }
                 // Later events of the order are not sent: they would overtake this one.
-                Err(fate) => {
-                    fates[at] = Some(fate);
+                Err(outcome) => {
+                    outcomes[at] = Some(outcome);
                     blocked.insert(row.subject);
                 }
             }
@@ -82,29 +82,29 @@ impl Sender<'_> {
             let next = tokio::time::timeout(self.settings.partition_wait_max, reports.next());
             match next.await {
                 Ok(Some((at, report))) => {
-                    let fate = fate_of(report, &rows[at], spans.get_mut(&at));
-                    fates[at] = Some(fate);
+                    let outcome = outcome_of(report, &rows[at], spans.get_mut(&at));
+                    outcomes[at] = Some(outcome);
                 }
                 Ok(None) => break,
                 Err(_) => {
-                    self.give_up_on_partitions(rows, held, &mut fates).await;
-                    if spans.keys().all(|at| fates[*at].is_some()) {
+                    self.give_up_on_partitions(rows, held, &mut outcomes).await;
+                    if spans.keys().all(|at| outcomes[*at].is_some()) {
                         break;
                     }
                 }
             }
         }
-        self.retry_rejected(rows, &mut fates).await;
-        self.collect(rows, held, fates)
+        self.retry_rejected(rows, &mut outcomes).await;
+        self.collect(rows, held, outcomes)
     }
 
     /// Passes a row to the producer, or returns why that is not possible.
-    fn send(&self, row: &Row) -> Result<(DeliveryFuture, Span), Fate> {
+    fn send(&self, row: &Row) -> Result<(DeliveryFuture, Span), RowOutcome> {
         if let Some(partitions) = &*self.partitions {
             let kafka_partition = partitions.of(row.subject);
             let unavailable = self.availability.unavailable(Instant::now());
             if unavailable.contains(&kafka_partition) {
-                return Err(Fate::Stuck(Obstacle::Unavailable { kafka_partition }));
+                return Err(RowOutcome::Stuck(Obstacle::Unavailable { kafka_partition }));
             }
         }
         let mut span = publish_span(row, &self.settings.topic);
@@ -112,7 +112,7 @@ impl Sender<'_> {
             Ok(report) => Ok((report, span)),
             Err(error) => {
                 span.fail(error.to_string());
-                Err(fate_of_error(&error))
+                Err(outcome_of_error(&error))
             }
         }
     }
@@ -123,64 +123,64 @@ impl Sender<'_> {
         &mut self,
         rows: &[Row],
         held: &BTreeSet<Uuid>,
-        fates: &mut [Option<Fate>],
+        outcomes: &mut [Option<RowOutcome>],
     ) {
         let Some(partitions) = self.producer.partitions(&self.settings.topic).await else {
             return;
         };
-        let some_delivered = fates
+        let some_delivered = outcomes
             .iter()
-            .any(|fate| matches!(fate, Some(Fate::Delivered(_))));
-        for (row, fate) in rows.iter().zip(fates) {
-            if fate.is_some() || held.contains(&row.subject) {
+            .any(|outcome| matches!(outcome, Some(RowOutcome::Delivered(_))));
+        for (row, outcome) in rows.iter().zip(outcomes) {
+            if outcome.is_some() || held.contains(&row.subject) {
                 continue;
             }
             let kafka_partition = partitions.of(row.subject);
             if some_delivered || partitions.is_without_leader(kafka_partition) {
-                *fate = Some(Fate::Stuck(Obstacle::Unavailable { kafka_partition }));
+                *outcome = Some(RowOutcome::Stuck(Obstacle::Unavailable { kafka_partition }));
             }
         }
         *self.partitions = Some(partitions);
     }
 
     /// Kafka rejects messages by the batch in which they travel. So a rejected row is sent once more,
-    /// alone: only then it is certain that the row itself is the cause.
-    async fn retry_rejected(&self, rows: &[Row], fates: &mut [Option<Fate>]) {
-        let was_alone = fates.len() == 1;
-        for (row, fate) in rows.iter().zip(fates) {
-            let is_rejected = matches!(fate, Some(Fate::Stuck(Obstacle::Rejected { .. })));
+    /// alone: only then is it certain that the row itself is the cause.
+    async fn retry_rejected(&self, rows: &[Row], outcomes: &mut [Option<RowOutcome>]) {
+        let was_alone = outcomes.len() == 1;
+        for (row, outcome) in rows.iter().zip(outcomes) {
+            let is_rejected = matches!(outcome, Some(RowOutcome::Stuck(Obstacle::Rejected { .. })));
             if was_alone || !is_rejected {
                 continue;
             }
-            *fate = Some(match self.send(row) {
-                Ok((report, mut span)) => fate_of(report.await, row, Some(&mut span)),
-                Err(fate) => fate,
+            *outcome = Some(match self.send(row) {
+                Ok((report, mut span)) => outcome_of(report.await, row, Some(&mut span)),
+                Err(outcome) => outcome,
             });
         }
     }
 
-    /// Sorts the rows by their fates. A row behind one of its order that failed shares its fate, even if
-    /// it was delivered: it is sent again after that one.
+    /// Groups the rows by outcome. If an earlier row of the same order failed, a row gets the same
+    /// outcome, even if it was delivered: it is sent again after that row.
     fn collect<'r>(
         &mut self,
         rows: &'r [Row],
         held: &BTreeSet<Uuid>,
-        fates: Vec<Option<Fate>>,
+        outcomes: Vec<Option<RowOutcome>>,
     ) -> Deliveries<'r> {
         let mut deliveries = Deliveries::default();
         let mut stuck = held.clone();
         let mut undelivered: BTreeSet<Uuid> = BTreeSet::new();
-        for (row, fate) in rows.iter().zip(fates) {
+        for (row, outcome) in rows.iter().zip(outcomes) {
             if stuck.contains(&row.subject) {
                 deliveries.stuck.push((row, Obstacle::Behind));
                 continue;
             }
-            match fate {
-                Some(Fate::Delivered(position)) if !undelivered.contains(&row.subject) => {
+            match outcome {
+                Some(RowOutcome::Delivered(position)) if !undelivered.contains(&row.subject) => {
                     self.availability.delivered(position.partition);
                     deliveries.delivered.push(Delivered { row, position });
                 }
-                Some(Fate::Stuck(obstacle)) if !undelivered.contains(&row.subject) => {
+                Some(RowOutcome::Stuck(obstacle)) if !undelivered.contains(&row.subject) => {
                     stuck.insert(row.subject);
                     deliveries.stuck.push((row, obstacle));
                 }
@@ -215,12 +215,16 @@ impl Sender<'_> {
     }
 }
 
-fn fate_of(report: <DeliveryFuture as Future>::Output, row: &Row, span: Option<&mut Span>) -> Fate {
+fn outcome_of(
+    report: <DeliveryFuture as Future>::Output,
+    row: &Row,
+    span: Option<&mut Span>,
+) -> RowOutcome {
     let error = match report {
         Ok(Ok(delivery)) => {
             let waited = (Utc::now() - row.created_at).to_std().unwrap_or_default();
             metrics::histogram!(metric::OUTBOX_WAIT_SECONDS).record(waited);
-            return Fate::Delivered(Position {
+            return RowOutcome::Delivered(Position {
                 partition: delivery.partition,
                 offset: delivery.offset,
             });
@@ -234,15 +238,15 @@ fn fate_of(report: <DeliveryFuture as Future>::Output, row: &Row, span: Option<&
     if let Some(span) = span {
         span.fail(text);
     }
-    error.map_or(Fate::Undelivered, |error| fate_of_error(&error))
+    error.map_or(RowOutcome::Undelivered, |error| outcome_of_error(&error))
 }
 
-fn fate_of_error(error: &rdkafka::error::KafkaError) -> Fate {
+fn outcome_of_error(error: &rdkafka::error::KafkaError) -> RowOutcome {
     if kafka::is_rejection(error) {
         let reason = error.to_string();
-        return Fate::Stuck(Obstacle::Rejected { reason });
+        return RowOutcome::Stuck(Obstacle::Rejected { reason });
     }
-    Fate::Undelivered
+    RowOutcome::Undelivered
 }
 
 /// The span starts when the row was written, so the trace shows the time spent in the outbox.

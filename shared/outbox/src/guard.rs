@@ -13,13 +13,13 @@ use topic_log::{Log, Presence};
 use crate::positions::{self, Checkpoint};
 use crate::{Wake, republication, republish};
 
-/// How often the guard looks. Each look reads some messages of each Kafka partition.
+/// How often the guard checks. Each check reads some messages of each Kafka partition.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Number of checkpoints that one look verifies, newest first. More than one: after a loss, relays add
-/// right positions in the new log before the guard looks. The older ones still prove the loss.
-const CHECKPOINTS_PER_LOOK: i64 = 3;
-/// Longest time for one look, with a republication of everything.
-const LOOK_MAX: Duration = Duration::from_secs(3_600);
+/// Number of checkpoints that one check verifies, newest first. More than one: after a loss, relays
+/// add valid positions in the new log before the guard checks. The older ones still prove the loss.
+const CHECKPOINTS_PER_CHECK: i64 = 3;
+/// Longest time for one check, with a republication of everything.
+const CHECK_MAX: Duration = Duration::from_secs(3_600);
 /// More checkpoints than a partition can have.
 const ALL: i64 = i64::MAX;
 const REASON: &str = "the broker lost delivered events";
@@ -32,9 +32,9 @@ pub struct Guard {
     wake: Wake,
 }
 
-/// The outcome of one look.
+/// The outcome of one check.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum GuardOutcome {
     /// The broker has what it acknowledged.
     Intact,
     /// The topic was missing. The guard has created it.
@@ -52,16 +52,16 @@ impl Guard {
         })
     }
 
-    /// Looks at once and then at intervals, until shutdown. While database or broker are unreachable,
-    /// nothing can be compared.
+    /// Checks immediately and then at intervals, until shutdown. While the database or the broker is
+    /// unreachable, nothing can be compared.
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         // A counter that was never increased is not exported, and no alert could use it.
         metrics::counter!(metric::OUTBOX_DATA_LOSSES).increment(0);
-        let mut looks = min_interval(INTERVAL);
-        let progress = Progress::current(LOOK_MAX);
+        let mut checks = min_interval(INTERVAL);
+        let progress = Progress::current(CHECK_MAX);
         let watch = async {
             loop {
-                looks.tick().await;
+                checks.tick().await;
                 let _running = progress.step();
                 if let Err(error) = self.step().await {
                     let error = format!("{error:#}");
@@ -76,30 +76,30 @@ impl Guard {
         Ok(())
     }
 
-    /// One look. Continues a republication that was interrupted.
-    pub async fn step(&self) -> anyhow::Result<Look> {
+    /// One check. Continues a republication that was interrupted.
+    pub async fn step(&self) -> anyhow::Result<GuardOutcome> {
         let mut connection = database::acquire(&self.pool).await.context("connecting")?;
         if republication::find(&mut connection).await?.is_none() {
             let known = positions::partitions(&mut connection).await?;
             // Nothing was delivered yet, so nothing can be lost.
             let Some(last) = known.last() else {
-                return Ok(Look::Intact);
+                return Ok(GuardOutcome::Intact);
             };
             if !self.log.exists().await? {
                 self.log.create(last + 1).await?;
                 tracing::error!(partitions = last + 1, "topic was missing, created it again");
-                return Ok(Look::Created);
+                return Ok(GuardOutcome::Created);
             }
             let lost = self.lost(&mut connection, &known).await?;
             if lost.is_empty() {
-                return Ok(Look::Intact);
+                return Ok(GuardOutcome::Intact);
             }
             self.begin(&mut connection, &lost).await?;
         }
         drop(connection);
         let republished = republish::resume(&self.pool).await?;
         self.wake.wake();
-        Ok(Look::Republished(republished))
+        Ok(GuardOutcome::Republished(republished))
     }
 
     /// Stores the republication, then forgets the wrong positions: until then they are the only proof of
@@ -128,7 +128,7 @@ impl Guard {
     ) -> anyhow::Result<Vec<Checkpoint>> {
         let mut lost = Vec::new();
         for partition in partitions {
-            let newest = positions::newest(connection, *partition, CHECKPOINTS_PER_LOOK).await?;
+            let newest = positions::newest(connection, *partition, CHECKPOINTS_PER_CHECK).await?;
             for checkpoint in newest {
                 if self.is_lost(&checkpoint).await? {
                     let mut all = positions::newest(connection, *partition, ALL).await?;
@@ -141,8 +141,9 @@ impl Guard {
         Ok(lost)
     }
 
-    /// The checkpoints whose events are gone, of one partition and newest first. The newest is. An older
-    /// one is lost only if all newer ones are, so a binary search finds the last.
+    /// The checkpoints of one partition whose events are gone, newest first. The event of the newest is
+    /// known to be gone. An older one is gone only if all newer ones are, so a binary search finds the
+    /// last.
     async fn lost_among(&self, mut all: Vec<Checkpoint>) -> anyhow::Result<Vec<Checkpoint>> {
         let (mut lost, mut present) = (1, all.len());
         while lost < present {

@@ -115,7 +115,7 @@ pub(crate) fn producer(settings: &Settings) -> Result<Producer, KafkaError> {
         // Keeps the order, and the broker drops duplicates from retries. Off by default.
         .set("enable.idempotence", "true")
         .set("acks", "all")
-        // After this time-out the row is still in the outbox and is sent again.
+        // After this timeout the row is still in the outbox and is sent again.
         .set(
             "message.timeout.ms",
             settings.delivery_max.as_millis().to_string(),

@@ -24,7 +24,7 @@ mod timeline;
 
 pub use backlog::{Backlog, backlog, gauge};
 pub use enqueue::{COLUMNS, enqueue, shard_of};
-pub use guard::{Guard, Look};
+pub use guard::{Guard, GuardOutcome};
 pub use relay::{Relay, StepOutcome, Wake};
 pub use republish::republish;
 pub use retention::{Maintained, Retention, maintain, sweep};

@@ -128,7 +128,7 @@ pub(crate) async fn exclude_from_default(
     Ok(())
 }
 
-/// Reads the whole default partition, and blocks no writer meanwhile. It may take longer than other
+/// Reads the whole default partition without blocking writers. It may take longer than other
 /// statements.
 pub(crate) async fn validate_exclusion(connection: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::raw_sql(

@@ -54,7 +54,7 @@ async fn begin_with(
     reason: &str,
     operator: Option<&Operator>,
 ) -> anyhow::Result<()> {
-    // The short time-out reports an unreachable database long before the limit for all rows.
+    // The short timeout reports an unreachable database long before the limit for all rows.
     let mut connection = database::with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(pool).await?;
         let mut tx = connection.begin().await?;

@@ -22,7 +22,7 @@ use crate::Wake;
 use crate::held::{self, HeldOrder};
 use crate::republish::republish_for;
 
-/// Longest time for marking all rows. Shorter than the time-out of the operator's command, so that
+/// Longest time for marking all rows. Shorter than the timeout of the operator's command, so that
 /// the command gets the error response.
 const REPUBLISH_TIMEOUT: Duration = Duration::from_secs(300);
 

@@ -1,4 +1,4 @@
-//! The connection pool, time-outs for work on the store, and the classification of its errors.
+//! The connection pool, timeouts for work on the store, and the classification of its errors.
 
 mod bounded_connection;
 pub mod horizon;
@@ -170,7 +170,7 @@ pub fn is_transient_cause(cause: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 /// Whether one cause in a chain of errors shows that Postgres rolled the transaction back because of
-/// another one: a deadlock, or a conflict of serializable transactions. Repeating it at once helps.
+/// another one: a deadlock, or a conflict of serializable transactions. Repeating it immediately helps.
 pub fn is_rollback_cause(cause: &(dyn std::error::Error + 'static)) -> bool {
     let sql = match cause.downcast_ref::<Error>() {
         Some(Error::Sql(error)) => Some(error),

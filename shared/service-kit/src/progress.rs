@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::min_interval;
 
-/// How often the watch looks at its workers.
+/// How often the watch checks its workers.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The start of no step.
 const IDLE: u64 = 0;

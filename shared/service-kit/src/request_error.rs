@@ -26,7 +26,7 @@ pub enum RequestError {
     MalformedKey(String),
     #[error(transparent)]
     Body(#[from] body::Error),
-    /// The body has a card number. The error does not have it, and neither has the response.
+    /// The body has a card number. Neither the error nor the response contains it.
     #[error("the body has a card number")]
     CardNumber,
     #[error("the key was used for another request")]

@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// Rows of one table that a part shows at most.
 pub const ROWS_MAX: i64 = 100;
 
-/// What one service knows of one order.
+/// What one service knows about one order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     pub service: String,

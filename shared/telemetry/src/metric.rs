@@ -25,7 +25,7 @@ pub const OUTBOX_UNPUBLISHED_ROWS: &str = "outbox_unpublished_rows";
 pub const OUTBOX_OLDEST_SECONDS: &str = "outbox_oldest_unpublished_seconds";
 /// Orders whose events the relay holds because they cannot be delivered now, by cause.
 pub const OUTBOX_HELD_ORDERS: &str = "outbox_held_orders";
-/// How often the broker was found to have lost delivered events.
+/// Number of times that the broker was found to have lost delivered events.
 pub const OUTBOX_DATA_LOSSES: &str = "outbox_data_losses_total";
 /// New messages processed.
 pub const INBOX_PROCESSED: &str = "inbox_processed_total";
@@ -49,6 +49,8 @@ pub const INBOX_CLIENTS_REPLACED: &str = "inbox_clients_replaced_total";
 pub const WORKER_STALLED: &str = "worker_stalled";
 /// Requests to the operator listener without the token of an operator.
 pub const OPERATOR_REQUESTS_REJECTED: &str = "operator_requests_rejected_total";
+/// Changes of operators that left no audit row: a defect.
+pub const OPERATOR_CHANGES_UNAUDITED: &str = "operator_changes_unaudited_total";
 /// Calls to the provider, by call and outcome.
 pub const PSP_CALLS: &str = "psp_calls_total";
 /// Time of a call to the provider, by call.

@@ -40,8 +40,8 @@ pub enum Presence {
 #[derive(Clone)]
 pub struct Log {
     /// One read at a time: a read assigns the client to its position. `None` after a failure: the
-    /// next read starts a new client. A client that a paused cluster told that there are no brokers
-    /// forgets them, and may never look for them again.
+    /// next read starts a new client. A paused cluster may answer that it has no brokers. The client
+    /// then forgets them, and may never look for them again.
     consumer: Arc<Mutex<Option<BaseConsumer>>>,
     brokers: Arc<str>,
     topic: Arc<str>,

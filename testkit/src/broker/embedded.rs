@@ -2,7 +2,7 @@
 //!
 //! It keeps only the last 5 MB or 100,000 messages of each partition, in memory. That is enough for
 //! a demo or a test, but not for consumers that lag far behind. A group's first rebalance takes 3 s,
-//! so a shorter session never joins. Later rebalances take the session time-out less one second.
+//! so a shorter session never joins. Later rebalances take the session timeout less one second.
 //! It runs in a separate process, so that it can be measured and killed like any broker. Like any
 //! process it is restarted, on the same port and empty.
 

@@ -60,6 +60,16 @@ pub fn set(mails_dir: &Path, behaviour: Behaviour) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Removes the fault.
+pub fn clear(mails_dir: &Path) -> anyhow::Result<()> {
+    // A fault that happens no more times is no fault.
+    let behaviour = Behaviour {
+        action: Action::Hang,
+        times: 0,
+    };
+    set(mails_dir, behaviour)
+}
+
 /// Reads the faults on the sink's side.
 pub(super) struct Faults {
     pub(super) mails_dir: PathBuf,

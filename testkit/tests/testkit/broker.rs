@@ -91,7 +91,7 @@ async fn consume(brokers: &str, topic: &str) -> BTreeSet<String> {
         .set("isolation.level", "read_committed")
         .set("fetch.wait.max.ms", "10")
         // The embedded broker's first rebalance takes 3 s, and the session must be longer. Later ones
-        // take the session time-out less one second.
+        // take the session timeout less one second.
         .set("session.timeout.ms", "4000")
         .set("heartbeat.interval.ms", "500")
         .create()

@@ -15,7 +15,7 @@ pub fn allocate(
     let decisions = orders
         .iter()
         .map(|lines| {
-            let wanted = per_sku(lines);
+            let wanted = per_sku(*lines);
             let in_stock = |(sku, quantity): (&&str, &i64)| {
                 available.get(*sku).is_some_and(|left| left >= quantity)
             };
@@ -36,7 +36,7 @@ pub fn allocate(
 
 /// Adds up the lines of each SKU. Two lines may name the same SKU, and only their sum can be
 /// compared with the stock.
-fn per_sku(lines: &[Line]) -> BTreeMap<&str, i64> {
+pub fn per_sku<'a>(lines: impl IntoIterator<Item = &'a Line>) -> BTreeMap<&'a str, i64> {
     let mut wanted = BTreeMap::new();
     for line in lines {
         *wanted.entry(line.sku.as_str()).or_default() += i64::from(line.quantity);

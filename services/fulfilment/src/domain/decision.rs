@@ -31,6 +31,13 @@ impl Decision {
 }
 
 impl RejectionReason {
+    pub const ALL: [Self; 2] = [Self::OutOfStock, Self::Cancelled];
+
+    /// The reason with this text.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == text)
+    }
+
     /// The text in the database and in `fulfilment.rejected`.
     pub const fn as_str(self) -> &'static str {
         match self {

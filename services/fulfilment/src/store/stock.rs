@@ -1,4 +1,4 @@
-//! Stock: how many pieces of each SKU are available and reserved.
+//! Stock: how many units of each SKU are available and reserved.
 
 use std::collections::BTreeMap;
 
@@ -36,6 +36,29 @@ pub async fn reserve(
          set available = available - wanted.quantity, reserved = reserved + wanted.quantity
          from unnest($1::text[], $2::bigint[]) as wanted (sku, quantity)
          where stock.sku = wanted.sku",
+        &skus as &[&str],
+        &quantities
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Moves quantities that were shipped before from available to reserved. What is not available is
+/// reserved too, and a SKU that is not known is added.
+pub async fn take(
+    connection: &mut PgConnection,
+    quantities: &BTreeMap<String, i64>,
+) -> sqlx::Result<()> {
+    let skus: Vec<&str> = quantities.keys().map(String::as_str).collect();
+    let quantities: Vec<i64> = quantities.values().copied().collect();
+    sqlx::query!(
+        "insert into stock (sku, available, reserved)
+         select taken.sku, 0, taken.quantity
+         from unnest($1::text[], $2::bigint[]) as taken (sku, quantity)
+         on conflict (sku) do update
+         set available = greatest(stock.available - excluded.reserved, 0),
+             reserved = stock.reserved + excluded.reserved",
         &skus as &[&str],
         &quantities
     )

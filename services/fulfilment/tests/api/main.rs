@@ -11,6 +11,7 @@ mod atomicity;
 mod cancellations;
 mod harness;
 mod outage;
+mod recall;
 mod redelivery;
 mod statuses;
 mod stock;

@@ -1,4 +1,4 @@
-//! Opens the next attempt of orders whose payment failed through no fault of its own.
+//! Opens the next attempt of orders whose payment failed only because its key cannot be used again.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ pub(super) async fn apply(tx: &mut PgConnection, failed: &[&Delivery]) -> anyhow
         let items = orders::items(tx, order.id).await.context("reading items")?;
         let cause = by_order
             .get(&order.id)
-            .context("an order was reopened that was not asked for")?;
+            .context("reopened an order that was not requested")?;
         let event = OrderPaymentRequested {
             v: ATTEMPT_VERSION,
             order_id: order.id,

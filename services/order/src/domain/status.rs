@@ -76,9 +76,44 @@ pub fn next(status: Status, event: EventType) -> Option<Status> {
     }
 }
 
+/// The status to which an event of this attempt applies, and what catching up with the attempt adds to
+/// the version. `None` for an earlier attempt: its outcome is stale.
+///
+/// An event of a later attempt than the order's shows that this database was restored to an older state:
+/// it does not know that the customer paid again. Each attempt in between took two steps: to `declined`
+/// or `failed`, and back to `placed`.
+pub fn catch_up(status: Status, attempt: i32, of_event: i32) -> Option<(Status, i32)> {
+    if of_event == attempt {
+        return Some((status, 0));
+    }
+    let can_pay_again = matches!(status, Status::Placed | Status::Declined | Status::Failed);
+    let steps = 2 * (of_event - attempt) - status.depth();
+    (of_event > attempt && can_pay_again).then_some((Status::Placed, steps))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn event_of_a_lost_attempt_applies_to_that_attempt() {
+        for status in Status::ALL {
+            let version = |attempt: i32, status: Status| 2 * attempt - 1 + status.depth();
+            assert_eq!(catch_up(status, 2, 1), None, "stale");
+            assert_eq!(catch_up(status, 2, 2), Some((status, 0)));
+            let later = catch_up(status, 2, 4);
+            match status {
+                Status::Placed | Status::Declined | Status::Failed => {
+                    let (now, steps) = later.unwrap();
+                    assert_eq!(now, Status::Placed);
+                    assert_eq!(version(2, status) + steps, version(4, now), "{status}");
+                }
+                Status::Paid | Status::Shipped | Status::Cancelled | Status::Refunded => {
+                    assert_eq!(later, None, "{status}");
+                }
+            }
+        }
+    }
 
     /// Every legal change, and what it adds to the version.
     const LEGAL: [(Status, EventType, Status, i32); 10] = [

@@ -194,7 +194,7 @@ pub struct State {
     pub version: i32,
     pub attempt: i32,
     pub cancel_requested: bool,
-    /// How often this service opened the next attempt by itself.
+    /// How many times this service opened the next attempt by itself.
     pub reopened: i32,
 }
 
@@ -218,6 +218,10 @@ pub struct Change {
     pub version: i32,
     /// The status after the change.
     pub status: Status,
+    /// The attempt that the status belongs to.
+    pub attempt: i32,
+    /// Whether the order has a cancellation request after the change. It is never withdrawn.
+    pub cancel_requested: bool,
     /// Added to the version; see [`Status::steps_to`].
     pub steps: i32,
 }
@@ -232,16 +236,24 @@ pub async fn apply(connection: &mut PgConnection, changes: &[Change]) -> sqlx::R
         .map(|change| change.status.as_str())
         .collect();
     let steps: Vec<i32> = changes.iter().map(|change| change.steps).collect();
+    let attempts: Vec<i32> = changes.iter().map(|change| change.attempt).collect();
+    let cancelled: Vec<bool> = changes.iter().map(|it| it.cancel_requested).collect();
     let updated = sqlx::query!(
         "update orders
-         set status = change.status, version = orders.version + change.steps, updated_at = now()
-         from unnest($1::uuid[], $2::integer[], $3::text[], $4::integer[])
-            as change (id, version, status, steps)
+         set status = change.status, version = orders.version + change.steps,
+             attempt = change.attempt, updated_at = now(),
+             cancel_requested_at = case when change.cancelled
+                                   then coalesce(orders.cancel_requested_at, now()) end
+         from unnest($1::uuid[], $2::integer[], $3::text[], $4::integer[], $5::integer[],
+                     $6::boolean[])
+            as change (id, version, status, steps, attempt, cancelled)
          where orders.id = any(array[change.id]) and orders.version = change.version",
         &ids,
         &versions,
         &statuses as &[&str],
-        &steps
+        &steps,
+        &attempts,
+        &cancelled
     )
     .execute(connection)
     .await?;

@@ -2,10 +2,10 @@
 
 use reqwest::{Body, Method};
 use serde_json::{Value, json};
+use testkit::ApiResponse;
 use uuid::Uuid;
 
 use crate::harness::{Harness, KEY, Stored, order, order_with, send};
-use crate::response::ApiResponse;
 
 async fn post_text(harness: &Harness, body: impl Into<Body>) -> ApiResponse {
     let request = harness.request(Method::POST, "/orders").header(KEY, "k-1");

@@ -4,11 +4,11 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::json;
 use sqlx::Connection as _;
+use testkit::ApiResponse;
 use testkit::fault_proxy::{FaultProxy, Loss};
 use uuid::Uuid;
 
 use crate::harness::{GLOBEX, Harness, order, send};
-use crate::response::ApiResponse;
 
 /// Kills every backend that writes an event, before it can commit.
 const KILL_WRITERS: &str = "

@@ -143,3 +143,80 @@ async fn order_cancelled_while_declined_stays_cancelled() {
     listener.processed(2).await;
     assert_eq!(seen(harness, id).await, json!(["cancelled", 4, 1, true]));
 }
+
+/// The database was restored to a state before the customer paid again. The outcome of the lost attempt
+/// applies, and paying again opens no attempt that payment would take for a duplicate.
+#[tokio::test]
+async fn outcome_of_a_lost_attempt_applies() {
+    let database_url = migrated().await;
+    let topic = Topic::create().await;
+    let listener = Listener::start(&database_url, &topic).await;
+    let harness = &listener.harness;
+    let mut orders = Vec::new();
+    let mut messages = 0;
+    for (status, events, end) in [
+        (
+            "declined",
+            &[(2, Captured), (2, Shipped)][..],
+            json!(["shipped", 5, 2, false]),
+        ),
+        (
+            "placed",
+            &[(1, Declined), (3, Captured)],
+            json!(["paid", 6, 3, false]),
+        ),
+        ("placed", &[(2, Declined)], json!(["declined", 4, 2, false])),
+        (
+            "declined",
+            &[(2, Shipped), (2, Captured)],
+            json!(["shipped", 5, 2, false]),
+        ),
+        // Ended: no later attempt can exist.
+        ("shipped", &[(2, Declined)], json!(["shipped", 3, 1, false])),
+    ] {
+        let id = harness.order_in(status).await;
+        for (attempt, kind) in events {
+            topic.publish_event(id, *attempt, *kind).await;
+        }
+        messages += events.len() as i64;
+        orders.push((id, end));
+    }
+    listener.processed(messages).await;
+    for (id, end) in &orders {
+        assert_eq!(seen(harness, *id).await, *end, "{id}");
+    }
+    harness
+        .pay("k-1", orders[0].0, "pm_other")
+        .await
+        .expect(409);
+    // The next attempt after a lost decline has the next number.
+    harness
+        .pay("k-2", orders[2].0, "pm_other")
+        .await
+        .expect(201);
+    assert_eq!(
+        seen(harness, orders[2].0).await,
+        json!(["placed", 5, 3, false])
+    );
+}
+
+/// The database was restored to a state before the client's cancellation request.
+#[tokio::test]
+async fn cancelled_order_gets_its_lost_request_back() {
+    let database_url = migrated().await;
+    let topic = Topic::create().await;
+    let listener = Listener::start(&database_url, &topic).await;
+    let harness = &listener.harness;
+    let ids = [
+        harness.order_in("placed").await,
+        harness.order_in("declined").await,
+    ];
+    for id in ids {
+        topic.publish_event(id, 1, Voided).await;
+    }
+    listener.processed(2).await;
+    for id in ids {
+        assert_eq!(seen(harness, id).await, json!(["cancelled", 4, 1, true]));
+        harness.delete(id).await.expect(204);
+    }
+}

@@ -8,12 +8,11 @@ use serde_json::{Value, json};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgPool, Postgres};
+use testkit::ApiResponse;
 use testkit::outages::StoreBehindProxy;
 use testkit::postgres::database;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
-
-use crate::response::ApiResponse;
 
 pub(crate) const ACME: &str = "demo-key-acme";
 pub(crate) const GLOBEX: &str = "demo-key-globex";

@@ -165,7 +165,7 @@ async fn garbage_in_context_headers_is_ignored() {
     assert_eq!(harness.stored().await, orders_stored(garbage.len() as i64));
 }
 
-/// Every label value is a series that the process keeps for good.
+/// Every label value is a series that the process keeps until it ends.
 #[tokio::test]
 async fn invented_methods_share_one_series() {
     // Only this test of the binary reads metrics, so only it sets them up.

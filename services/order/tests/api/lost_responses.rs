@@ -1,12 +1,12 @@
 //! The connection breaks while an order is stored: the service reads the outcome from the tables.
 
+use testkit::ApiResponse;
 use testkit::fault_proxy::Loss;
 use testkit::outages::StoreBehindProxy;
 use uuid::Uuid;
 
 use crate::eventually;
 use crate::harness::{Harness, KEY, order, order_with, orders_stored, store_behind_proxy};
-use crate::response::ApiResponse;
 
 /// Occurs only in the statement that stores the order.
 const MARKED: &str = "k-marked";

@@ -27,7 +27,6 @@ mod put;
 mod reading;
 mod references;
 mod replays;
-mod response;
 mod schema;
 mod topic;
 mod unknown_formats;

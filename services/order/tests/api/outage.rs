@@ -9,6 +9,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use service_kit::database::STORE_TIMEOUT;
 use sqlx::Connection as _;
+use testkit::ApiResponse;
 use testkit::outages::Outage;
 use testkit::outages::table::{self, Row};
 use uuid::Uuid;
@@ -17,7 +18,6 @@ use crate::eventually;
 use crate::harness::{
     GLOBEX, Harness, KEY, migrated, order, orders_stored, send, store_behind_proxy,
 };
-use crate::response::ApiResponse;
 
 const HEADING: &str = "Order service";
 const NO_DATABASE: &str = "postgres://unknown@127.0.0.1:1/none";

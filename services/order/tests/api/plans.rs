@@ -51,6 +51,8 @@ async fn run_all(harness: &Harness, pool: &PgPool) {
         id: placed,
         version,
         status,
+        attempt: 1,
+        cancel_requested: false,
         steps,
     };
     let mut connection = pool.acquire().await.unwrap();

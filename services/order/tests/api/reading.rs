@@ -2,10 +2,10 @@
 
 use reqwest::Method;
 use serde_json::json;
+use testkit::ApiResponse;
 use uuid::Uuid;
 
 use crate::harness::{GLOBEX, Harness, order, order_with, send};
-use crate::response::ApiResponse;
 
 async fn get_if_none_match(harness: &Harness, id: Uuid, tags: &str) -> ApiResponse {
     let request = harness.request(Method::GET, &format!("/orders/{id}"));

@@ -10,7 +10,7 @@ use crate::eventually;
 use crate::harness::{Harness, Stored, migrated, order, order_with, orders_stored};
 
 const DUPLICATES: usize = 50;
-/// Far below every time-out of the service: a slower response must have waited for something.
+/// Far below every timeout of the service: a slower response must have waited for something.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 #[tokio::test]

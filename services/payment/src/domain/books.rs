@@ -96,7 +96,7 @@ pub enum Finding {
     /// We do not know why the money was taken: no attempt has the key, or we did not create it. Only an
     /// operator may refund it.
     Unexplained(&'static str),
-    /// Our attempt counts on money that the provider does not have.
+    /// Our attempt is captured, but the provider has not captured the charge.
     NotCaptured,
 }
 

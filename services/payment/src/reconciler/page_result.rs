@@ -201,7 +201,7 @@ impl<'a> PageResult<'a> {
         Ok(())
     }
 
-    /// Records the position in the commit of the page, so that the next run goes on from here. A page that
+    /// Records the position in the commit of the page, so that the next run continues from here. A page that
     /// reached the refund limit is compared again.
     pub(super) async fn write_progress(
         &self,

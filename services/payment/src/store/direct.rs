@@ -24,8 +24,8 @@ pub struct NewPayment<'a> {
 }
 
 /// Stores the attempt, due now. Its number is 0 and its name at the provider is not the id alone, so an
-/// order with the same id cannot conflict, here or there. Returns `false` if the reference is taken. A concurrent request with the
-/// same reference waits here until the first one has committed.
+/// order with the same id cannot conflict, here or there. Returns `false` if the reference is taken.
+/// A concurrent request with the same reference waits here until the first one has committed.
 pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::Result<bool> {
     queues::add_principals(connection, &BTreeSet::from([new.principal_id])).await?;
     let inserted = sqlx::query!(

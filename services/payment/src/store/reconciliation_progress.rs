@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 pub struct ReconciliationProgress {
     /// Every charge up to this id is compared; empty before the first run.
     pub verified_to: String,
-    /// Where a full walk goes on; `None` if none is under way.
+    /// Where a full walk continues; `None` if none is in progress.
     pub walk_after: Option<String>,
     /// The last full walk is longer ago than the interval.
     pub walk_is_due: bool,

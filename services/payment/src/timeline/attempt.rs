@@ -8,7 +8,7 @@ use crate::store::timeline::AttemptRow;
 
 const TABLE: &str = "payments";
 
-/// `stored_by` is the transaction that inserted the row, where another row still tells.
+/// `stored_by` is the transaction that inserted the row, if another row still shows it.
 pub(super) fn steps(row: &AttemptRow, key: &str, stored_by: Option<String>) -> Vec<Step> {
     let name = format!("attempt {}", row.attempt);
     let is_untouched = row.tries == 0 && row.updated_at == row.created_at;

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use testkit::ApiResponse;
 use uuid::Uuid;
-
-use crate::response::ApiResponse;
 
 pub(crate) const ACME: &str = "demo-key-acme";
 pub(crate) const GLOBEX: &str = "demo-key-globex";

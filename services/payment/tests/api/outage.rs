@@ -12,6 +12,7 @@ use payment::startup::build;
 use reqwest::Method;
 use service_kit::database::STORE_TIMEOUT;
 use sqlx::Connection as _;
+use testkit::ApiResponse;
 use testkit::outages::table::{self, Row};
 use testkit::outages::{Outage, StoreBehindProxy};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -25,7 +26,6 @@ use crate::direct::stored;
 use crate::harness::{Harness, eventually};
 use crate::provider::{mount_captures, request_bodies};
 use crate::reconciling::mount_ledger;
-use crate::response::ApiResponse;
 
 const HEADING: &str = "Payment service";
 const NO_DATABASE: &str = "postgres://absent@127.0.0.1:1/none";

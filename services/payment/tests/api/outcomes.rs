@@ -82,7 +82,7 @@ async fn definite_error_ends_the_attempt_with_its_code() {
 }
 
 #[tokio::test]
-async fn rejected_calls_ends_no_attempt() {
+async fn rejected_call_ends_no_attempt() {
     let harness = Harness::create().await;
     for response in [
         error(401, "invalid_api_key"),

@@ -13,7 +13,7 @@ use crate::reconciling::{
 use crate::rejections::reject;
 
 #[tokio::test]
-async fn run_stops_at_its_limit_of_refunds_and_goes_on_next_time() {
+async fn run_stops_at_its_limit_of_refunds_and_continues_next_time() {
     let harness = Harness::create().await;
     let mut charges = Vec::new();
     for _ in 0..5 {

@@ -16,11 +16,12 @@ use crate::harness::{EVENTUALLY, eventually};
 const PSP_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// How long after its first try an attempt may be sent again.
 pub(crate) const RESEND_MAX: Duration = Duration::from_secs(3_600);
-/// What the chargers are told about the provider, unless a test says otherwise.
+/// The facts about the provider that chargers get, unless a test sets others.
 pub(crate) const LIMITS: ProviderLimits = ProviderLimits {
     resend_max: RESEND_MAX,
     absence_age: Duration::ZERO,
     can_cancel: true,
+    hold_before: None,
 };
 /// One principal gets half of them.
 const IN_FLIGHT_MAX: usize = 256;
@@ -28,6 +29,7 @@ const IN_FLIGHT_MAX: usize = 256;
 /// One charger for each queue, as in the service, and the channel of their answers.
 pub(crate) struct Stepper {
     chargers: [Worker<Charger>; 3],
+    queues: Arc<ChargerQueues>,
     keeper: Mutex<QueueKeeper>,
     answers: mpsc::Receiver<Done<Answered>>,
 }
@@ -73,7 +75,8 @@ impl Stepper {
         });
         Self {
             chargers,
-            keeper: Mutex::new(QueueKeeper::new(pool, queues)),
+            keeper: Mutex::new(QueueKeeper::new(pool, queues.clone())),
+            queues,
             answers,
         }
     }
@@ -86,6 +89,13 @@ impl Stepper {
 
     pub(crate) async fn keep_queues(&self, is_full: bool) {
         self.keeper.lock().await.step(is_full).await.unwrap();
+    }
+
+    /// Makes the chargers look into the queues of a principal, whether or not the queue keeper knows it.
+    pub(crate) fn wake(&self, principal: &str) {
+        for queue in Queue::ALL {
+            self.queues.of(queue).wake(principal);
+        }
     }
 
     pub(crate) async fn lease_only(&self) -> usize {

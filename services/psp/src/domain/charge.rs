@@ -12,7 +12,7 @@ use crate::domain::request::Request;
 pub struct Charge {
     pub id: Uuid,
     pub status: String,
-    /// Only of a failed charge.
+    /// Only for a failed charge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<String>,
     pub reference: String,

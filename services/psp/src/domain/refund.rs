@@ -12,7 +12,7 @@ use crate::domain::request::Request;
 pub struct Refund {
     pub id: Uuid,
     pub status: String,
-    /// Only of a failed refund.
+    /// Only for a failed refund.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<String>,
     pub charge_id: Uuid,

@@ -1,4 +1,4 @@
-//! What becomes of a charge or a refund whose outcome is not known at once.
+//! What becomes of a charge or a refund whose outcome is not known immediately.
 
 use chrono::{DateTime, TimeDelta, Utc};
 

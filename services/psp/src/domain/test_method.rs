@@ -5,7 +5,7 @@ use crate::domain::settlement::{Ending, FailureCode, Processing};
 /// What a charge with this method leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardOutcome {
-    /// The provider accepts the charge. Its money is taken at once, or later, or not at all.
+    /// The provider accepts the charge. Its money is taken immediately, or later, or not at all.
     Accepted(Processing),
     Declined(Decline),
 }
@@ -79,7 +79,7 @@ const fn processed(ending: Ending) -> TestMethod {
     }
 }
 
-/// The charge is captured at once, but a refund of it is pending before it ends.
+/// The charge is captured immediately, but a refund of it is pending before it ends.
 const fn refunded_later(ending: Ending) -> TestMethod {
     TestMethod {
         refund: Processing::Later(ending),

@@ -29,7 +29,7 @@ pub struct Mail {
     /// What was paid, declined or refunded. `None` if nothing was charged, or if an old event does not
     /// name it.
     pub amount: Option<Money>,
-    /// Only of a receipt.
+    /// Only for a receipt.
     pub lines: Vec<Line>,
     /// Why the order does not ship.
     pub reason: Option<String>,

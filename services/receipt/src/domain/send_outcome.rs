@@ -31,7 +31,7 @@ pub enum Stage {
 pub enum DialogueFailure {
     /// The server responded with an error code.
     Response { code: u16, text: String },
-    /// No response: no connection, a lost connection, a time-out, or a response that is not SMTP.
+    /// No response: no connection, a lost connection, a timeout, or a response that is not SMTP.
     NoResponse { reason: String },
 }
 

@@ -12,7 +12,7 @@ pub enum Error {
     NotFound,
     #[error("malformed query")]
     Query(&'static str),
-    #[error("neither an order nor all mails are to be released")]
+    #[error("neither an order nor all mails are named")]
     Release,
     #[error("invalid resolution: {0}")]
     Resolution(&'static str),

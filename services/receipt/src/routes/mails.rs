@@ -1,12 +1,12 @@
-//! Operator routes for mails that wait for a person: `GET /admin/mails`, `POST /admin/mails/release`
-//! and `POST /admin/mails/resolve`.
+//! Operator routes for mails that wait for a person: `GET /admin/mails`, `POST /admin/mails/release`,
+//! `POST /admin/mails/settle` and `POST /admin/mails/resolve`.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use operators::{Operator, audit};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use service_kit::body::JsonBody;
 use service_kit::database::{self, STORE_TIMEOUT};
 use sqlx::Connection as _;
@@ -14,12 +14,12 @@ use uuid::Uuid;
 
 use crate::domain::{MailType, Status};
 use crate::routes::{Error, Services};
-use crate::store::operator::{self, Decision, LoggedMail, Resolved};
+use crate::store::operator::{self, Decision, HoldEnd, LoggedMail, Resolved};
 
 const PAGE_ROWS_DEFAULT: u32 = 100;
 /// Largest page; a larger limit is reduced to it.
 const PAGE_ROWS_MAX: u32 = 1_000;
-/// Mails that one commit releases.
+/// Held mails that one commit changes.
 const RELEASE_BATCH_MAX: i64 = 1_000;
 
 #[derive(Deserialize)]
@@ -90,7 +90,7 @@ fn waiting_status(name: &str) -> Option<Status> {
 /// Either `order_id`, or `all`, which must be true: an empty body must not send everything.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Release {
+pub(super) struct HeldMails {
     order_id: Option<Uuid>,
     #[serde(default)]
     all: bool,
@@ -105,29 +105,67 @@ pub(super) struct Released {
 pub(super) async fn release(
     State(services): State<Services>,
     operator: Operator,
-    JsonBody(request): JsonBody<Release>,
+    JsonBody(request): JsonBody<HeldMails>,
 ) -> Result<Json<Released>, Error> {
-    let released = match (request.order_id, request.all) {
-        (Some(id), false) => release_order(&services, &operator, id).await?,
-        (None, true) => release_all(&services, &operator).await?,
-        _ => return Err(Error::Release),
-    };
+    let released = end_hold(&services, &operator, HoldEnd::Release, &request).await?;
     services.due.notify_one();
     Ok(Json(Released { released }))
 }
 
-async fn release_order(
+#[derive(Serialize)]
+pub(super) struct Settled {
+    settled: u64,
+}
+
+/// Counts held mails as sent: before a restore, the customers got them. A repeat settles nothing more.
+pub(super) async fn settle(
+    State(services): State<Services>,
+    operator: Operator,
+    JsonBody(request): JsonBody<HeldMails>,
+) -> Result<Json<Settled>, Error> {
+    let settled = end_hold(&services, &operator, HoldEnd::Settle, &request).await?;
+    Ok(Json(Settled { settled }))
+}
+
+async fn end_hold(
     services: &Services,
     operator: &Operator,
+    end: HoldEnd,
+    request: &HeldMails,
+) -> Result<u64, Error> {
+    let mails = match (request.order_id, request.all) {
+        (Some(id), false) => end_hold_of_order(services, operator, end, id).await?,
+        (None, true) => end_hold_of_all(services, operator, end).await?,
+        _ => return Err(Error::Release),
+    };
+    if mails == 0 {
+        operator.nothing_changed();
+    }
+    Ok(mails)
+}
+
+/// The action and the details of the audit row.
+fn audited(end: HoldEnd, mails: u64) -> (&'static str, Value) {
+    match end {
+        HoldEnd::Release => ("mails.release", json!({ "released": mails })),
+        HoldEnd::Settle => ("mails.settle", json!({ "settled": mails })),
+    }
+}
+
+async fn end_hold_of_order(
+    services: &Services,
+    operator: &Operator,
+    end: HoldEnd,
     order_id: Uuid,
 ) -> Result<u64, Error> {
     let release = database::query_with_timeout(STORE_TIMEOUT, async {
         let mut connection = database::acquire(&services.pool).await?;
         let mut tx = connection.begin().await?;
-        let released = operator::release_order(&mut tx, order_id).await?;
+        let released = operator::end_hold_of_order(&mut tx, end, order_id).await?;
         if released > 0 {
-            let (subject, detail) = (order_id.to_string(), json!({ "released": released }));
-            audit::record(&mut tx, operator, "mails.release", &subject, &detail).await?;
+            let (action, detail) = audited(end, released);
+            let subject = order_id.to_string();
+            audit::record(&mut tx, operator, action, &subject, &detail).await?;
         }
         tx.commit().await?;
         Ok(released)
@@ -136,16 +174,20 @@ async fn release_order(
 }
 
 /// In batches, so that no commit grows with the number of mails. If one fails, a repeat continues.
-async fn release_all(services: &Services, operator: &Operator) -> Result<u64, Error> {
+async fn end_hold_of_all(
+    services: &Services,
+    operator: &Operator,
+    end: HoldEnd,
+) -> Result<u64, Error> {
     let mut released = 0;
     loop {
         let batch = database::query_with_timeout(STORE_TIMEOUT, async {
             let mut connection = database::acquire(&services.pool).await?;
             let mut tx = connection.begin().await?;
-            let batch = operator::release_some(&mut tx, RELEASE_BATCH_MAX).await?;
+            let batch = operator::end_hold_of_some(&mut tx, end, RELEASE_BATCH_MAX).await?;
             if batch > 0 {
-                let detail = json!({ "released": batch });
-                audit::record(&mut tx, operator, "mails.release", "all", &detail).await?;
+                let (action, detail) = audited(end, batch);
+                audit::record(&mut tx, operator, action, "all", &detail).await?;
             }
             tx.commit().await?;
             Ok(batch)
@@ -180,6 +222,9 @@ pub(super) async fn resolve(
         let mut connection = database::acquire(&services.pool).await?;
         let mut tx = connection.begin().await?;
         let resolved = operator::decide(&mut tx, &decision).await?;
+        if matches!(resolved, Resolved::Repeated(_)) {
+            operator.nothing_changed();
+        }
         if let Resolved::Done(mail) = &resolved {
             let subject = format!("{}:{}", mail.event_id, mail.mail_type);
             let detail = json!({ "action": decision.action.as_str(), "tries": decision.tries });

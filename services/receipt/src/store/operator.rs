@@ -105,32 +105,62 @@ pub async fn count(connection: &mut PgConnection, status: Status) -> sqlx::Resul
     .await
 }
 
-/// Releases held mails, at most `limit`, and returns how many. A mail that is being released already
-/// is skipped.
-pub async fn release_some(connection: &mut PgConnection, limit: i64) -> sqlx::Result<u64> {
+/// What becomes of held mails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldEnd {
+    /// They are sent.
+    Release,
+    /// They count as sent: the customers got them before.
+    Settle,
+}
+
+impl HoldEnd {
+    const fn status(self) -> Status {
+        match self {
+            Self::Release => Status::Pending,
+            Self::Settle => Status::Sent,
+        }
+    }
+}
+
+/// Ends the hold of some mails, at most `limit`, and returns how many. A mail that another request is
+/// changing is skipped.
+pub async fn end_hold_of_some(
+    connection: &mut PgConnection,
+    end: HoldEnd,
+    limit: i64,
+) -> sqlx::Result<u64> {
     let released = sqlx::query!(
         "update receipts
-         set status = $1, released_at = now(), due_at = clock_timestamp(), updated_at = now()
+         set status = $1, released_at = now(), due_at = clock_timestamp(), updated_at = now(),
+             sent_at = case $1 when $3 then now() end
          where ctid = any(array(
              select ctid from receipts where status = 'held'
              order by event_id limit $2 for update skip locked))",
-        Status::Pending.as_str(),
+        end.status().as_str(),
         limit,
+        Status::Sent.as_str(),
     )
     .execute(connection)
     .await?;
     Ok(released.rows_affected())
 }
 
-/// Releases the held mails of one order, and returns how many.
-pub async fn release_order(connection: &mut PgConnection, order_id: Uuid) -> sqlx::Result<u64> {
+/// Ends the hold of one order's mails, and returns how many there were.
+pub async fn end_hold_of_order(
+    connection: &mut PgConnection,
+    end: HoldEnd,
+    order_id: Uuid,
+) -> sqlx::Result<u64> {
     let released = sqlx::query!(
         "update receipts
-         set status = $1, released_at = now(), due_at = clock_timestamp(), updated_at = now()
+         set status = $1, released_at = now(), due_at = clock_timestamp(), updated_at = now(),
+             sent_at = case $1 when $4 then now() end
          where order_id = $2 and status = $3",
-        Status::Pending.as_str(),
+        end.status().as_str(),
         order_id,
         Status::Held.as_str(),
+        Status::Sent.as_str(),
     )
     .execute(connection)
     .await?;

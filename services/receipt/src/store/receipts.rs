@@ -155,6 +155,8 @@ pub struct Lease<'a> {
     pub given_up_reason: &'a str,
     /// A mail about an earlier event is held, unless an operator has released it.
     pub cutoff: DateTime<Utc>,
+    /// An earlier release does not count: what it released may have been sent before a restore.
+    pub released_since: DateTime<Utc>,
 }
 
 /// Leases due mails, the longest due first. The lease counts the try as one in doubt: if the sender
@@ -170,17 +172,18 @@ pub async fn lease_due(connection: &mut PgConnection, request: Lease<'_>) -> sql
     let rows = sqlx::query!(
         r#"update receipts
         set status = case when tries_in_doubt >= $4 then $7
-                          when event_time < $8 and released_at is null then $9
+                          when event_time < $8
+                               and (released_at is null or released_at < $10) then $9
                           else 'pending' end,
             lease_token = case when tries_in_doubt < $4
-                                and (event_time >= $8 or released_at is not null)
+                                and (event_time >= $8 or released_at >= $10)
                           then $1::uuid end,
             due_at = clock_timestamp() + make_interval(secs => $2),
             tries = tries + case when tries_in_doubt < $4
-                                  and (event_time >= $8 or released_at is not null)
+                                  and (event_time >= $8 or released_at >= $10)
                             then 1 else 0 end,
             tries_in_doubt = tries_in_doubt + case when tries_in_doubt < $4
-                                  and (event_time >= $8 or released_at is not null)
+                                  and (event_time >= $8 or released_at >= $10)
                             then 1 else 0 end,
             last_error = case when tries_in_doubt < $4 then last_error else $6 end,
             updated_at = now()
@@ -202,6 +205,7 @@ pub async fn lease_due(connection: &mut PgConnection, request: Lease<'_>) -> sql
         Status::Unknown.as_str(),
         request.cutoff,
         Status::Held.as_str(),
+        request.released_since,
     )
     .fetch_all(connection)
     .await?;

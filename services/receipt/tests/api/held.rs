@@ -170,3 +170,54 @@ async fn list_is_paged_and_rejects_other_filters() {
     }
     running.stop().await;
 }
+
+/// A restored database has mails as pending that were sent since the backup, and reads the events of others
+/// again.
+#[tokio::test]
+async fn mails_from_before_a_restore_wait_for_an_operator() {
+    let harness = Harness::create().await;
+    let topic = Topic::create().await;
+    let (pending, released) = (harness.log_new().await, harness.log_new().await);
+    let release_it = "update receipts set released_at = now() where order_id = $1";
+    let done = sqlx::query(release_it).bind(released);
+    done.execute(&harness.pool).await.unwrap();
+    let again = Uuid::new_v4();
+    topic.captured(None, again, "ann.lee").await;
+    let restored_at = Utc::now().to_rfc3339();
+    let group = format!("receipt-{}", Uuid::new_v4());
+    let flags = [
+        ["--mail-hold-events-before", &*restored_at],
+        ["--kafka-brokers", &topic.brokers],
+        ["--kafka-topic", &topic.name],
+        ["--kafka-group", &group],
+        ["--kafka-fetch-wait-max-ms", "50"],
+    ];
+    let running = start(&harness, flags.as_flattened()).await;
+    let fresh = Uuid::new_v4();
+    topic.captured(None, fresh, "ann.lee").await;
+    harness.sent(1).await;
+    assert_eq!(harness.row(fresh).await.status, "sent");
+    for order in [pending, released, again] {
+        assert_eq!(harness.row(order).await.state(), ("held", 0, 0));
+    }
+    // An operator decides about each: it is sent, or counts as sent.
+    assert_eq!(release(&running, json!({"order_id": again})).await, 1);
+    harness.sent(2).await;
+    for settled in [2, 0] {
+        let (status, body) = post(&running, "settle", json!({"all": true})).await;
+        assert_eq!(
+            (status, body),
+            (StatusCode::OK, json!({ "settled": settled }))
+        );
+    }
+    for body in [json!({}), json!({"all": true, "order_id": again})] {
+        let (status, _) = post(&running, "settle", body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+    }
+    running.stop().await;
+    assert_eq!(harness.row(pending).await.state(), ("sent", 0, 0));
+    assert_eq!(harness.mails().len(), 2);
+    let audited =
+        "select count(*) from audit_log where action in ('mails.release', 'mails.settle')";
+    assert_eq!(harness.count(audited).await, 2);
+}

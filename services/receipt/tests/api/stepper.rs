@@ -12,7 +12,10 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::harness::{EVENTUALLY, Harness};
 
-const WEEK: AgeLimit = AgeLimit(Duration::from_secs(604_800));
+const WEEK: AgeLimit = AgeLimit {
+    age_max: Duration::from_secs(604_800),
+    hold_before: None,
+};
 const TIMEOUT_MS: u64 = 1_500;
 const IN_FLIGHT_MAX: usize = 16;
 

@@ -49,7 +49,7 @@ async fn concurrent_claim_is_in_flight_without_waiting() {
     let claimed = claim(&mut first, scope(&key), &print, None, WINDOW_SECONDS).await;
     assert_eq!(claimed.unwrap(), Claim::New);
 
-    // The first transaction is still open. A second claim that waits for it fails by lock time-out.
+    // The first transaction is still open. A second claim that waits for it fails by lock timeout.
     let mut second = pool.begin().await.unwrap();
     for print in [print, fingerprint(2)] {
         let claimed = claim(&mut second, scope(&key), &print, None, WINDOW_SECONDS).await;

@@ -125,7 +125,7 @@ async fn discarded_message_is_gone_and_the_rest_is_redriven() {
         .await;
     assert_eq!(
         (status.as_u16(), &problem["code"]),
-        (409, &"not_the_culprit".into())
+        (409, &"not_the_failed_message".into())
     );
     assert_eq!(harness.parked_count().await, 3);
     assert!(harness.audit().await.is_empty());

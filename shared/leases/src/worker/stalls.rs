@@ -67,8 +67,10 @@ async fn silent_store_delays_a_lease_by_its_limit_only() {
     let shutdown = CancellationToken::new();
     let running = watch.worker("charger").of(worker.run(shutdown.clone()));
     let running = tokio::spawn(running);
-    let result = results.recv().await;
-    assert_eq!(result.map(|done| *done), Some(1));
+    // Two silent leases, each with its pause, on the paused clock.
+    let limit = 3 * LEASE_TIMEOUT;
+    let result = tokio::time::timeout(limit, results.recv()).await;
+    assert_eq!(result.unwrap().map(|done| *done), Some(1));
     assert!(watch.stalled().is_empty());
     shutdown.cancel();
     running.await.unwrap().unwrap();
@@ -128,7 +130,10 @@ async fn silent_store_delays_a_record_by_its_limit_only() {
     let watch = Watch::default();
     let policy = WhenUnreachable::KeepWhileLeased;
     let recorder = Recorder::new(store, policy, Duration::from_secs(5), results);
-    watch.worker("recorder").of(recorder.run()).await.unwrap();
+    let recording = watch.worker("recorder").of(recorder.run());
+    // Two silent tries, each with its pause, on the paused clock.
+    let recorded = tokio::time::timeout(Duration::from_secs(20), recording).await;
+    recorded.expect("the recorder hangs").unwrap();
     assert_eq!(tries.load(Ordering::Relaxed), 3);
     assert!(watch.stalled().is_empty());
 }

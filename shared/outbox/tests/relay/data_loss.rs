@@ -1,7 +1,7 @@
 //! The broker loses events that it acknowledged: the guard notices it and publishes them again.
 
 use chrono::{TimeDelta, Utc};
-use outbox::{Guard, Look, Relay, StepOutcome};
+use outbox::{Guard, GuardOutcome, Relay, StepOutcome};
 use uuid::Uuid;
 
 use crate::harness::{Harness, event, numbers};
@@ -42,20 +42,24 @@ fn orders(count: usize) -> Vec<Uuid> {
 async fn recreated_topic_is_filled_again() {
     let harness = Harness::create().await;
     let guard = harness.guard();
-    assert_eq!(guard.step().await.unwrap(), Look::Intact, "nothing yet");
+    assert_eq!(
+        guard.step().await.unwrap(),
+        GuardOutcome::Intact,
+        "nothing yet"
+    );
     let mut relay = harness.relay(harness.settings());
     let orders = orders(20);
     harness.publish(&mut relay, &orders, 1).await;
     harness.publish(&mut relay, &orders, 2).await;
-    assert_eq!(guard.step().await.unwrap(), Look::Intact);
+    assert_eq!(guard.step().await.unwrap(), GuardOutcome::Intact);
     harness.topic.recreate().await;
-    assert_eq!(guard.step().await.unwrap(), Look::Republished(40));
+    assert_eq!(guard.step().await.unwrap(), GuardOutcome::Republished(40));
     publish_all(&mut relay).await;
     let messages = harness.topic.read().await;
     for order in &orders {
         assert_eq!(numbers(&messages, *order), [1, 2]);
     }
-    assert_eq!(guard.step().await.unwrap(), Look::Intact, "healed");
+    assert_eq!(guard.step().await.unwrap(), GuardOutcome::Intact, "healed");
 }
 
 #[tokio::test]
@@ -66,11 +70,14 @@ async fn loss_is_noticed_although_the_log_grew_again() {
     harness.publish(&mut relay, &before, 1).await;
     harness.age_checkpoints(5).await;
     harness.topic.recreate().await;
-    // More events than the old topic had, before the guard looks.
+    // More events than the old topic had, before the guard checks.
     let after = orders(200);
     harness.publish(&mut relay, &after, 1).await;
-    let look = harness.guard().step().await.unwrap();
-    assert!(matches!(look, Look::Republished(10..)), "{look:?}");
+    let outcome = harness.guard().step().await.unwrap();
+    assert!(
+        matches!(outcome, GuardOutcome::Republished(10..)),
+        "{outcome:?}"
+    );
     publish_all(&mut relay).await;
     let messages = harness.topic.read().await;
     for order in before.iter().chain(&after) {
@@ -94,7 +101,10 @@ async fn only_what_is_lost_is_published_again() {
     for message in &messages {
         harness.topic.publish_again(message).await;
     }
-    assert_eq!(harness.guard().step().await.unwrap(), Look::Republished(30));
+    assert_eq!(
+        harness.guard().step().await.unwrap(),
+        GuardOutcome::Republished(30)
+    );
     let again: Vec<chrono::DateTime<Utc>> =
         sqlx::query_scalar("select created_at from outbox where published_at is null")
             .fetch_all(&harness.pool)
@@ -117,11 +127,11 @@ async fn missing_topic_is_created_again() {
     harness.topic.delete().await;
     let guard = harness.guard();
     testkit::eventually("the guard creates the topic", async || {
-        matches!(guard.step().await, Ok(Look::Created))
+        matches!(guard.step().await, Ok(GuardOutcome::Created))
     })
     .await;
     testkit::eventually("the guard notices the loss", async || {
-        matches!(guard.step().await, Ok(Look::Republished(30)))
+        matches!(guard.step().await, Ok(GuardOutcome::Republished(30)))
     })
     .await;
     publish_all(&mut relay).await;
@@ -149,8 +159,8 @@ async fn interrupted_republication_is_continued() {
     // The new event waits behind the one that is to be published again.
     let mut relay = harness.relay(harness.settings());
     assert_eq!(relay.step().await.unwrap(), StepOutcome::Idle);
-    let look = harness.guard().step().await.unwrap();
-    assert_eq!(look, Look::Republished(1));
+    let outcome = harness.guard().step().await.unwrap();
+    assert_eq!(outcome, GuardOutcome::Republished(1));
     publish_all(&mut relay).await;
     assert_eq!(numbers(&harness.topic.read().await, order), [1, 1, 2]);
 }

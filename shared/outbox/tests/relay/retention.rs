@@ -241,7 +241,7 @@ async fn full_default_partition_is_read_once_and_not_under_a_lock() {
     let round = maintain(&harness.pool, RETENTION).await.unwrap();
     assert!(round.created >= 1, "{round:?}");
     // Validating the constraint reads all rows. Attaching a partition must not read them again: it
-    // would block all writers meanwhile.
+    // would block all writers.
     testkit::eventually("the statistics are up to date", async || {
         rows_scanned(&harness).await > before
     })

@@ -3,7 +3,7 @@
 //! A queue reads its index from the front. While any snapshot is held open (a dump, a query on a
 //! standby), Postgres cannot remove the entries of rows that left the queue, and every step would
 //! read them all. So a step starts at a floor. The floor may pass a row only if the row has left the
-//! queue for good, and rows do not become visible in the order of their ids or times: a transaction
+//! queue permanently, and rows do not become visible in the order of their ids or times: a transaction
 //! may get a low id and commit late.
 //!
 //! A transaction that writes to a table holds a lock on it until it ends, and takes the lock before

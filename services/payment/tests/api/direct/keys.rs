@@ -10,6 +10,7 @@ use crate::harness::{Harness, LONG, eventually};
 use crate::provider::{
     call_count, calls, declined, error, expected_call, mount_captures, mount_charge_response,
 };
+use crate::response::expect_in_flight;
 
 const EXPIRE: &str = "update idempotency_keys set created_at = created_at - interval '1 year',
                       expires_at = expires_at - interval '1 year'";
@@ -142,12 +143,12 @@ async fn key_in_flight_names_its_payment_until_it_is_settled() {
     let server = ApiServer::start(&harness, NO_WAIT).await;
     let id = server.client.post("k-1", &charge()).await.payment_id();
     let again = server.client.post("k-1", &charge()).await;
-    again.expect_in_flight("idempotency_key_in_flight", id);
+    expect_in_flight(&again, "idempotency_key_in_flight", id);
     // The provider responds 404 to everything: the outcome is unknown, and the key still in flight.
     assert_eq!(charge_due(&harness).await, 0);
     harness.execute(EXPIRE).await;
     let again = server.client.post("k-1", &charge()).await;
-    again.expect_in_flight("idempotency_key_in_flight", id);
+    expect_in_flight(&again, "idempotency_key_in_flight", id);
     assert_eq!(stored(&harness).await, [1, 1, 0, 0]);
 
     mount_captures(&harness.psp).await;

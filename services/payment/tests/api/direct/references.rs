@@ -7,6 +7,7 @@ use crate::api_client::charge_with;
 use crate::api_server::ApiServer;
 use crate::harness::Harness;
 use crate::provider::{call_count, declined, mount_captures, mount_charge_response};
+use crate::response::expect_in_flight;
 
 #[tokio::test]
 async fn same_content_under_a_new_key_returns_the_first_payment() {
@@ -16,7 +17,7 @@ async fn same_content_under_a_new_key_returns_the_first_payment() {
     let body = charge_with("reference", "invoice-1");
     let first = server.client.post("k-1", &body).await.payment_id();
     let open = server.client.post("k-2", &body).await;
-    open.expect_in_flight("payment_in_flight", first);
+    expect_in_flight(&open, "payment_in_flight", first);
     assert_eq!(
         stored(&harness).await,
         [1, 1, 0, 0],

@@ -13,6 +13,7 @@ use crate::application::start;
 use crate::harness::{Harness, LONG, eventually};
 use crate::provider::{call_count, calls, expected_call, mount_captures, mount_slow_captures};
 use crate::reconciling::{all, mount_ledger, reconciler};
+use crate::response::expect_in_flight;
 
 const OPEN: &str = "select count(*) from payments";
 
@@ -101,7 +102,7 @@ async fn response_after_the_wait_is_202_and_a_retry_replays() {
     let url = format!("/payments/{id}");
     assert_eq!(accepted.header("location"), Some(&*url));
     let early = server.client.post("k-1", &charge()).await;
-    early.expect_in_flight("idempotency_key_in_flight", id);
+    expect_in_flight(&early, "idempotency_key_in_flight", id);
 
     assert_eq!(charge_due(&harness).await, 1);
     let replay = server.client.post("k-1", &charge()).await;

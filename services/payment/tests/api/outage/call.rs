@@ -6,11 +6,11 @@ use chrono::Utc;
 use endpoints::operator::DEMO_TOKEN;
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
+use testkit::ApiResponse;
 use uuid::Uuid;
 
 use super::{POLL, RECOVERY_MAX, RESPONSE_MAX};
 use crate::api_client::{ACME, ApiClient, KEY, charge, send};
-use crate::response::ApiResponse;
 
 /// The ids that the requests name.
 #[derive(Clone, Copy)]

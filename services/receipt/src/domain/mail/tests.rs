@@ -133,7 +133,7 @@ fn other_mails_say_what_happened_and_name_the_amount() {
             Some("out_of_stock"),
             Some((1_234, "KWD")),
             "Your refund for order X",
-            "Your order does not ship, because an item is out of stock.\nWe have refunded what you \
+            "Your order will not ship, because an item is out of stock.\nWe have refunded what you \
              paid.\n\nOrder:  X\nRefund: 1.234 KWD\n\n\
              Your bank may take some days to show the refund.\n",
         ),

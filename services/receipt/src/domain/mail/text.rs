@@ -41,7 +41,7 @@ pub(super) fn body(mail: &Mail) -> String {
         MailType::Refund => {
             let why = why(mail.reason.as_deref());
             let opening =
-                format!("Your order does not ship{why}.\nWe have refunded what you paid.");
+                format!("Your order will not ship{why}.\nWe have refunded what you paid.");
             let mut text = facts(&opening, mail, "Refund");
             text.push_str("\nYour bank may take some days to show the refund.\n");
             text
