@@ -129,6 +129,11 @@ impl Browser {
         let found = self.client.wait().at_most(WAIT_MAX);
         let element = found.for_element(Locator::Css(css)).await;
         let element = element.with_context(|| format!("the page has no {css}"))?;
+        // The driver scrolls only as far as it must, and that can be below the sticky proof.
+        let css_text = json!(css);
+        let scroll =
+            format!("document.querySelector({css_text}).scrollIntoView({{ block: 'center' }})");
+        self.run(&scroll).await?;
         element
             .click()
             .await

@@ -2,6 +2,7 @@
 
 use anyhow::ensure;
 use serde_json::Value;
+use testkit::system::{Postgres, SystemOptions};
 
 use super::stage::Stage;
 use crate::harness::options;
@@ -20,7 +21,13 @@ const LAST_STEP_DONE: &str =
 
 #[tokio::test]
 async fn page_shows_orders_and_survived_kill() -> anyhow::Result<()> {
-    let stage = Stage::start(options()).await?;
+    // The console empties databases only on a server that the lab started.
+    let postgres = Postgres::Private;
+    let stage = Stage::start(SystemOptions {
+        postgres,
+        ..options()
+    })
+    .await?;
     let result = async {
         stage.open().await?;
         expect_token_moved(&stage).await?;
