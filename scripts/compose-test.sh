@@ -23,7 +23,7 @@ command -v curl >/dev/null || fail "curl is missing; install it"
 # Separate from a system that the user runs: other names, images and ports, and no .env file.
 export COMPOSE_PROJECT_NAME=chargeonce-test COMPOSE_FILE=docker-compose.yml
 export CHARGEONCE_TAG=test COMPOSE_ENV_FILES=/dev/null
-export ORDER_PORT=0 PAYMENT_PORT=0 FULFILMENT_PORT=0 RECEIPT_PORT=0 PSP_PORT=0
+export ORDER_PORT=0 PAYMENT_PORT=0 FULFILMENT_PORT=0 RECEIPT_PORT=0 PSP_PORT=0 CONSOLE_PORT=0
 
 stop() {
     local code=$?
@@ -91,7 +91,7 @@ one_charge_each() {
 
 hardened() {
     local container service ports
-    for service in order payment fulfilment receipt psp balancer lab mail; do
+    for service in order payment fulfilment receipt psp balancer lab mail console; do
         container=$(docker compose ps -q "$service")
         [[ $(docker inspect -f '{{.Config.User}} {{.HostConfig.ReadonlyRootfs}}' "$container") == "10001:10001 true" ]] ||
             fail "$service has a writable file system or runs as root"
@@ -117,6 +117,16 @@ hardened
 step "ten orders, each sent twice, through the published port"
 place_some one
 one_charge_each 10
+step "the console sees them, and its actions need the token"
+console=http://$(docker compose port console 8080)
+for _ in {1..60}; do
+    [[ $(curl -sS --max-time 10 "$console/api/state") != *'"charged_once":10,'* ]] || break
+    sleep 0.5
+done
+state=$(curl -sS --max-time 10 "$console/api/state")
+[[ $state == *'"charged_once":10,'* && $state == *'"verdict":"holds"'* ]] || fail "the console shows another state: $state"
+[[ $(docker compose logs console) == *'/#token='* ]] || fail "the console's log has no link"
+[[ $(curl -s -o /dev/null -w '%{http_code}' -X POST "$console/api/reset") == 401 ]] || fail "an action needs no token"
 step "killing payment during a charge"
 scripts/chaos/kill-payment-mid-charge.sh --on compose
 one_charge_each 11

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and starts the system on this machine and shows how it handles orders and faults.
-#   scripts/demo.sh          keeps it running until Ctrl-C
+#   scripts/demo.sh          keeps it running until Ctrl-C, with a console at http://127.0.0.1:8080
 #   scripts/demo.sh --once   stops it after the demo
 set -euo pipefail
 cd "$(dirname "$0")/.."

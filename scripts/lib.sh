@@ -42,6 +42,8 @@ need() {
 need_compiler() { need build-essential cc c++ make; }
 # The package also starts a server on port 5432. The project never connects to it.
 need_postgres() { has_postgres && command -v psql >/dev/null || missing+=(postgresql); }
+# Debian's Chromium and its driver. Another Chrome with its driver works too.
+need_browser() { command -v chromedriver >/dev/null || missing+=(chromium chromium-driver); }
 need_java() { need default-jdk-headless java; need maven mvn; }
 
 as_root() {

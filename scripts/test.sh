@@ -24,6 +24,7 @@ trap 'echo "== $current: FAILED" >&2' ERR
 install() {
     need_compiler
     need_postgres
+    need_browser
     need_java
     install_missing
     need_cargo

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod audit;
+mod canary;
 mod check;
 mod create_topic;
 mod held;
@@ -15,6 +16,7 @@ mod redrive;
 mod republish;
 mod resolve;
 mod system;
+mod timeline;
 mod verify;
 
 use std::process::ExitCode;
@@ -48,6 +50,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::Args),
+    Timeline(timeline::Args),
+    Canary(canary::Args),
     Verify(verify::Args),
     Reconcile(reconcile::Args),
     Redrive(redrive::Args),
@@ -75,6 +79,8 @@ async fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Check(args) => return check::run(args).await,
+        Command::Timeline(args) => return timeline::run(args).await,
+        Command::Canary(args) => return canary::run(args).await,
         Command::Verify(args) => verify::run(args).await?,
         Command::Reconcile(args) => return reconcile::run(args).await,
         Command::Redrive(args) => redrive::run(args).await?,

@@ -9,14 +9,23 @@ use crate::system::SystemArgs;
 
 /// A reconciliation, a redrive or a republication may take minutes.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
+/// A read ends within the services' own limit for their store.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Commands that only read.
+/// Commands that only read, from one service or from each of several.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OperatorArgs {
     /// Base URL of the service's operator listener, instead of the one of the system. Needs --service,
     /// where a command has it.
     #[arg(long, global = true)]
     url: Option<String>,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// The system, and the token for its operator listeners.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AccessArgs {
     /// Your operator token. Better in the environment: other users of this machine can read flags. If
     /// unset, the token in the description of the system is used, which the lab writes.
     #[arg(
@@ -28,7 +37,7 @@ pub(crate) struct OperatorArgs {
     )]
     operator_token: Option<Token>,
     #[command(flatten)]
-    system: SystemArgs,
+    pub(crate) system: SystemArgs,
 }
 
 /// Commands that can change something.
@@ -65,7 +74,8 @@ impl OperatorArgs {
 
     /// The base URL of one service's operator listener.
     pub(crate) fn url_of(&self, service: Service) -> anyhow::Result<String> {
-        self.system.operator_url(service, self.url.as_deref())
+        let system = &self.access.system;
+        system.operator_url(service, self.url.as_deref())
     }
 
     /// The services to call, with the URLs of their operator listeners: `only` one of them, or all.
@@ -74,10 +84,22 @@ impl OperatorArgs {
         all: &[Service],
         only: Option<Service>,
     ) -> anyhow::Result<Vec<(Service, String)>> {
-        self.system.targets(all, only, self.url.as_deref())
+        let system = &self.access.system;
+        system.targets(all, only, self.url.as_deref())
     }
 
     fn client_for(&self, reason: Option<&str>) -> anyhow::Result<OperatorClient> {
+        self.access.client(reason, REQUEST_TIMEOUT)
+    }
+}
+
+impl AccessArgs {
+    /// A client that only reads, and does not wait long for a service that hangs.
+    pub(crate) fn short_client(&self) -> anyhow::Result<OperatorClient> {
+        self.client(None, READ_TIMEOUT)
+    }
+
+    fn client(&self, reason: Option<&str>, timeout: Duration) -> anyhow::Result<OperatorClient> {
         let token = match &self.operator_token {
             Some(token) => token.clone(),
             // Without a system, as with --url, the service explains that a token is missing.
@@ -87,7 +109,7 @@ impl OperatorArgs {
                 .map(|it| it.operator_token)
                 .unwrap_or_default(),
         };
-        OperatorClient::new(token, reason, REQUEST_TIMEOUT)
+        OperatorClient::new(token, reason, timeout)
     }
 }
 

@@ -42,13 +42,14 @@ const WAITING_MAILS: &str = "select format('%s %s', count(*), status) from recei
 pub async fn for_operator(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     let mut found = Vec::new();
     for (order, detail) in lost_orders(databases).await? {
-        found.push((ORDER_LOST, format!("{order}: {detail}")));
+        let detail = format!("{order}: {detail}");
+        found.push((ORDER_LOST, Some(order), detail));
     }
     for charge in lines(&databases.payment, OPEN_CHARGES).await? {
-        found.push((CHARGE_UNEXPLAINED, charge));
+        found.push((CHARGE_UNEXPLAINED, None, charge));
     }
     for refund in lines(&databases.payment, FAILED_REFUNDS).await? {
-        found.push((REFUND_FAILED, refund));
+        found.push((REFUND_FAILED, None, refund));
     }
     for (service, pool) in [
         ("order", &databases.order),
@@ -58,16 +59,17 @@ pub async fn for_operator(databases: &Databases) -> anyhow::Result<Vec<Violation
     ] {
         let parked = count(pool, PARKED).await?;
         if parked > 0 {
-            found.push((MESSAGE_PARKED, format!("{parked} in {service}")));
+            found.push((MESSAGE_PARKED, None, format!("{parked} in {service}")));
         }
     }
     for mails in lines(&databases.receipt, WAITING_MAILS).await? {
-        found.push((MAIL_WAITS, mails));
+        found.push((MAIL_WAITS, None, mails));
     }
-    let violation = |(invariant, detail)| Violation {
-        invariant,
+    let violation = |(invariant, order_id, detail)| Violation {
         severity: Severity::ForOperator,
+        invariant,
         detail,
+        order_id,
     };
     Ok(found.into_iter().map(violation).collect())
 }

@@ -3,49 +3,80 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
-use crate::Severity;
+use crate::{Severity, Violation};
+
+/// Order, charges, charged, refunded, most refunds of one charge, charges kept, their amount.
+type Row = (String, i64, i64, i64, i64, i64, i64);
 
 /// Counts money that moved: a charge that is pending or has failed took none, and such a refund gave none
-/// back. A refund counts for the order of its charge, regardless of the refund's own reference.
-const BY_ORDER: &str = "
-    with back as (
-        select charge_id, count(*) as refunds, sum(amount) as amount
-        from refunds where status = 'refunded' group by charge_id
-    )
-    select reference, count(*), sum(charges.amount)::bigint,
-           coalesce(sum(back.amount), 0)::bigint, coalesce(max(back.refunds), 0),
-           count(*) filter (where back.amount is null or back.amount < charges.amount),
-           coalesce(sum(charges.amount) filter
-               (where back.amount is null or back.amount < charges.amount), 0)::bigint
-    from charges left join back on back.charge_id = charges.id
-    where charges.status = 'captured'
-    group by reference";
+/// back. A refund counts for the order of its charge, regardless of the refund's own reference. Takes the
+/// further conditions of refunds and of charges.
+macro_rules! by_order {
+    ($refunds:literal, $charges:literal) => {
+        concat!(
+            "with back as (
+                select charge_id, count(*) as refunds, sum(amount) as amount
+                from refunds where status = 'refunded'",
+            $refunds,
+            " group by charge_id
+            )
+            select reference, count(*), sum(charges.amount)::bigint,
+                   coalesce(sum(back.amount), 0)::bigint, coalesce(max(back.refunds), 0),
+                   count(*) filter (where back.amount is null or back.amount < charges.amount),
+                   coalesce(sum(charges.amount) filter
+                       (where back.amount is null or back.amount < charges.amount), 0)::bigint
+            from charges left join back on back.charge_id = charges.id
+            where charges.status = 'captured'",
+            $charges,
+            " group by reference"
+        )
+    };
+}
+
+/// The whole ledger.
+const BY_ORDER: &str = by_order!("", "");
+/// These orders only.
+const OF_ORDERS: &str = by_order!(
+    " and charge_id = any(array(select id from charges where reference = any($1)))",
+    " and reference = any($1)"
+);
 
 /// The provider's ledger, by order.
 pub(crate) struct Ledger(BTreeMap<String, OrderEntry>);
 
 /// Charges and refunds of one order.
-#[derive(Default)]
-struct OrderEntry {
-    charges: i64,
-    charged: i64,
-    refunded: i64,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OrderEntry {
+    pub(crate) charges: i64,
+    pub(crate) charged: i64,
+    pub(crate) refunded: i64,
     /// Most refunds of any one charge.
-    refunds_max: i64,
+    pub(crate) refunds_max: i64,
     /// Charges that were not refunded in full, and their amount.
-    kept_charges: i64,
-    kept: i64,
+    pub(crate) kept_charges: i64,
+    pub(crate) kept: i64,
 }
 
 impl Ledger {
     pub(crate) async fn read(psp: &PgPool) -> anyhow::Result<Self> {
-        let rows: Vec<(String, i64, i64, i64, i64, i64, i64)> = sqlx::query_as(BY_ORDER)
-            .fetch_all(psp)
-            .await
-            .context("reading the provider's ledger")?;
-        let entry = |(order, charges, charged, refunded, refunds_max, kept_charges, kept)| {
+        let rows = sqlx::query_as(BY_ORDER).fetch_all(psp).await;
+        Ok(Self::collect(
+            rows.context("reading the provider's ledger")?,
+        ))
+    }
+
+    /// The entries of these orders. An order without a captured charge has none.
+    pub(crate) async fn of(psp: &mut PgConnection, orders: &[String]) -> anyhow::Result<Self> {
+        let rows = sqlx::query_as(OF_ORDERS).bind(orders).fetch_all(psp).await;
+        Ok(Self::collect(
+            rows.context("reading the provider's ledger")?,
+        ))
+    }
+
+    fn collect(rows: Vec<Row>) -> Self {
+        let entry = |(order, charges, charged, refunded, refunds_max, kept_charges, kept): Row| {
             let entry = OrderEntry {
                 charges,
                 charged,
@@ -56,45 +87,29 @@ impl Ledger {
             };
             (order, entry)
         };
-        Ok(Self(rows.into_iter().map(entry).collect()))
+        Self(rows.into_iter().map(entry).collect())
     }
 
-    pub(crate) fn is_charged(&self, order: &str) -> bool {
-        self.0.contains_key(order)
+    pub(crate) fn get(&self, order: &str) -> Option<&OrderEntry> {
+        self.0.get(order)
     }
 
-    /// Whether every charge of the order was refunded.
-    pub(crate) fn is_refunded(&self, order: &str) -> bool {
-        let entry = self.0.get(order);
-        entry.is_some_and(|entry| entry.kept_charges == 0)
-    }
-
-    /// Orders with more than one charge: how many, and whether all but one were refunded.
-    pub(crate) fn charged_more_than_once(&self) -> impl Iterator<Item = (&str, i64, Severity)> {
+    /// What is wrong with the charges and refunds of any order.
+    pub(crate) fn violations(&self) -> impl Iterator<Item = Violation> {
         let all = self.0.iter();
-        all.filter(|(_, entry)| entry.charges > 1)
-            .map(|(order, entry)| {
-                let severity = match entry.kept_charges {
-                    0 | 1 => Severity::Repaired,
-                    _ => Severity::Violated,
-                };
-                (order.as_str(), entry.charges, severity)
-            })
+        all.flat_map(|(order, entry)| entry.violations(order))
     }
 
-    /// Orders with a charge that was refunded more than once.
-    pub(crate) fn refunded_more_than_once(&self) -> impl Iterator<Item = (&str, i64)> {
-        let all = self.0.iter();
-        all.filter(|(_, entry)| entry.refunds_max > 1)
-            .map(|(order, entry)| (order.as_str(), entry.refunds_max))
+    /// What is wrong with a shipped order.
+    pub(crate) fn shipment_violations(&self, order: &str) -> Vec<Violation> {
+        let entry = self.0.get(order).cloned().unwrap_or_default();
+        entry.shipment_violations(order)
     }
 
     /// What the provider has charged and not refunded, for all but these orders.
     pub(crate) fn net_amount_without(&self, orders: &BTreeSet<String>) -> i64 {
         let others = self.0.iter().filter(|(order, _)| !orders.contains(*order));
-        others
-            .map(|(_, entry)| entry.charged - entry.refunded)
-            .sum()
+        others.map(|(_, entry)| entry.net_amount()).sum()
     }
 
     /// Compares both ways: charges that payment has not recorded, and captures that the provider has
@@ -122,6 +137,44 @@ impl Ledger {
 }
 
 impl OrderEntry {
+    /// At most one charge per order, and one refund per charge. A second charge that was given back is
+    /// repaired.
+    pub(crate) fn violations(&self, order: &str) -> Vec<Violation> {
+        let mut found = Vec::new();
+        if self.charges > 1 {
+            let severity = match self.kept_charges {
+                0 | 1 => Severity::Repaired,
+                _ => Severity::Violated,
+            };
+            let detail = format!("{order} has {}", self.charges);
+            let violation = Violation::of("I1 one charge per order", order, detail);
+            found.push(Violation {
+                severity,
+                ..violation
+            });
+        }
+        if self.refunds_max > 1 {
+            let detail = format!("{order} has {}", self.refunds_max);
+            found.push(Violation::of("I1 one refund per charge", order, detail));
+        }
+        found
+    }
+
+    /// A shipped order was charged, and keeps its charge.
+    pub(crate) fn shipment_violations(&self, order: &str) -> Vec<Violation> {
+        let invariant = match (self.charges, self.kept_charges) {
+            (0, _) => "I5 no shipment without a capture",
+            (_, 0) => "I5 no refunded order ships",
+            _ => return Vec::new(),
+        };
+        vec![Violation::of(invariant, order, order)]
+    }
+
+    /// What was taken and not given back.
+    pub(crate) fn net_amount(&self) -> i64 {
+        self.charged - self.refunded
+    }
+
     /// Whether the provider charged this amount, apart from further charges that were refunded.
     fn is(&self, amount: i64) -> bool {
         self.charged == amount || self.charges > 1 && self.kept == amount
@@ -140,6 +193,7 @@ mod tests {
         let mut known = charge::Status::ALL.map(charge::Status::as_str).to_vec();
         known.extend(refund::Status::ALL.map(refund::Status::as_str));
         assert_known(BY_ORDER, &known);
+        assert_known(OF_ORDERS, &known);
     }
 
     fn ledger(charged: &[(&str, i64)]) -> Ledger {
@@ -193,8 +247,8 @@ mod tests {
         };
         let captured = BTreeMap::from([("a".to_owned(), 5)]);
         let severities = |ledger: &Ledger| {
-            let found = ledger.charged_more_than_once();
-            found.map(|(.., severity)| severity).collect::<Vec<_>>()
+            let found = ledger.violations();
+            found.map(|found| found.severity).collect::<Vec<_>>()
         };
         assert_eq!(severities(&twice(2)), [Severity::Violated]);
         assert_eq!(twice(2).differences(&captured, &BTreeMap::new()).len(), 1);

@@ -2,12 +2,14 @@
 //!
 //! It reads every service's tables and the provider's ledger, and compares them. [`always`] checks
 //! what holds at every moment. [`settled`] checks what holds once faults are over and no work is
-//! open. [`for_operator`] lists what only a person can settle.
+//! open. [`for_operator`] lists what only a person can settle. [`Proof`] checks a part of both again and
+//! again, at the cost of what is new.
 
 mod for_operator;
 mod ledger;
 mod orders;
 mod payments;
+mod proof;
 mod query;
 mod receipts;
 mod shipments;
@@ -17,9 +19,12 @@ mod status_literals;
 use std::collections::BTreeSet;
 use std::fmt;
 
+pub use proof::{Money, Proof, ProofState, Verdict};
+
 use endpoints::database::connect;
 use endpoints::{Endpoints, Service};
 use ledger::Ledger;
+use serde::Serialize;
 use sqlx::PgPool;
 
 pub use for_operator::{
@@ -27,15 +32,30 @@ pub use for_operator::{
 };
 
 /// A broken invariant, by its name in ARCHITECTURE.md, with what was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    pub invariant: &'static str,
     pub severity: Severity,
+    pub invariant: &'static str,
     pub detail: String,
+    /// The order, where it is about one: the reference in the provider's books.
+    pub order_id: Option<String>,
+}
+
+impl Violation {
+    /// A violated invariant of one order.
+    fn of(invariant: &'static str, order: &str, detail: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Violated,
+            invariant,
+            detail: detail.into(),
+            order_id: Some(order.to_owned()),
+        }
+    }
 }
 
 /// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// It does not hold now.
     Violated,
@@ -84,24 +104,9 @@ pub async fn always(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     // ledger that is read later. The other way round, new work would look like a violation.
     let shipped = shipments::shipped(&databases.fulfilment).await?;
     let ledger = Ledger::read(&databases.psp).await?;
-    let mut found = Violations::default();
-    for (order, charges, severity) in ledger.charged_more_than_once() {
-        found.0.push(Violation {
-            invariant: "I1 one charge per order",
-            severity,
-            detail: format!("{order} has {charges}"),
-        });
-    }
-    for (order, refunds) in ledger.refunded_more_than_once() {
-        found.add("I1 one refund per charge", format!("{order} has {refunds}"));
-    }
+    let mut found = Violations(ledger.violations().collect());
     for order in shipped.keys() {
-        if ledger.is_refunded(order) {
-            found.add("I5 no refunded order ships", order);
-        }
-        if !ledger.is_charged(order) {
-            found.add("I5 no shipment without a capture", order);
-        }
+        found.0.extend(ledger.shipment_violations(order));
     }
     let stock = shipments::stock_mismatches(&databases.fulfilment).await?;
     found.add_all("I6 stock is reserved once", stock);
@@ -207,6 +212,7 @@ impl Violations {
             invariant,
             severity: Severity::Violated,
             detail: detail.into(),
+            order_id: None,
         });
     }
 

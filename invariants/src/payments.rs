@@ -1,8 +1,10 @@
 //! Queries of the payment service's tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::Context as _;
 use sqlx::PgPool;
+use uuid::Uuid;
 
 use crate::query::per_order;
 
@@ -37,6 +39,34 @@ pub(crate) async fn captured(payment: &PgPool) -> anyhow::Result<BTreeMap<String
     per_order(payment, CAPTURED).await
 }
 
+/// The rows of direct charges (attempt 0) among these ids.
+const DIRECT: &str = "select coalesce(provider_reference, order_id::text)
+     from payments where order_id = any($1) and attempt = 0";
+
+/// Before the id of a direct charge, in its reference at the provider.
+const DIRECT_PREFIX: &str = "direct:";
+
+/// Which of these references of the provider's books are direct charges.
+pub(crate) async fn direct(
+    payment: &PgPool,
+    references: impl Iterator<Item = &str>,
+) -> anyhow::Result<BTreeSet<String>> {
+    let ids = references.filter_map(|reference| {
+        let id = reference.strip_prefix(DIRECT_PREFIX).unwrap_or(reference);
+        Uuid::parse_str(id).ok()
+    });
+    let ids: Vec<Uuid> = ids.collect();
+    if ids.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let rows: Vec<String> = sqlx::query_scalar(DIRECT)
+        .bind(ids)
+        .fetch_all(payment)
+        .await
+        .context("reading direct charges")?;
+    Ok(rows.into_iter().collect())
+}
+
 #[cfg(test)]
 mod tests {
     use payment::domain::{AttemptStatus, RefundStatus};
@@ -50,6 +80,13 @@ mod tests {
         for query in [OPEN_ATTEMPTS, CAPTURED_DIRECTLY, CAPTURED] {
             assert_known(query, &known);
         }
+    }
+
+    #[test]
+    fn direct_charges_have_this_prefix() {
+        let id = Uuid::from_u128(7);
+        let reference = payment::domain::provider_key::direct_reference(id);
+        assert_eq!(reference, format!("{DIRECT_PREFIX}{id}"));
     }
 
     #[test]

@@ -16,6 +16,9 @@ mod receipts;
 mod retry;
 mod slow_provider;
 
+use std::sync::Arc;
+
+use ::console::Console;
 use anyhow::{anyhow, bail};
 use context::Demo;
 use endpoints::{Endpoints, Service};
@@ -23,6 +26,8 @@ use testkit::binaries;
 use testkit::broker::Kafka;
 use testkit::signals::StopSignals;
 use testkit::system::{Ports, System, SystemOptions};
+
+use crate::console::{ConsoleArgs, stop_both};
 
 /// Short, so that the chapter about a killed payment service waits seconds for the lease to expire.
 const LEASE_MS: u64 = 3_000;
@@ -43,25 +48,42 @@ pub(crate) struct Args {
     /// Where the services listen: `fixed` (8081 to 8084, 8090, 8025, 9081 to 9085) or `free`.
     #[arg(long, default_value = "fixed", value_parser = parse_ports)]
     ports: Ports,
+    #[command(flatten)]
+    console: ConsoleArgs,
 }
 
 /// Runs every chapter once, then leaves the system up.
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
+    let mut options = options(&args);
+    // A run that ends by itself leaves no time to look at a page.
+    let console = match args.once {
+        true => args.console.only_on_request(),
+        false => args.console,
+    };
+    let prepared = console
+        .prepare(args.ports == Ports::Free, &mut options)
+        .await?;
     println!("Starting Postgres, a Kafka broker, a mail sink and five services as processes …");
     let system = tokio::select! {
-        system = System::start(options(&args)) => system?,
+        system = System::start(options) => Arc::new(system?),
         _ = signals.next() => bail!("interrupted before the system was up"),
     };
+    let console = prepared
+        .map(|prepared| prepared.start(&system))
+        .transpose()?;
+    if let Some(console) = &console {
+        println!("\nWatch along in the browser: {}", console.link());
+    }
     let result = tokio::select! {
         result = run_chapters(&system) => result,
         _ = signals.next() => Err(anyhow!("interrupted")),
     };
     if result.is_ok() && !args.once {
-        print_next_steps(&system);
+        print_next_steps(&system, console.as_ref());
         signals.next().await;
     }
-    let stopped = system.stop().await;
+    let stopped = stop_both(console, system).await;
     result.and(stopped)
 }
 
@@ -92,6 +114,7 @@ fn options(args: &Args) -> SystemOptions {
         kafka: args.kafka.clone(),
         ports: args.ports,
         state_dir: Some(Endpoints::default_state_dir()),
+        network_cuts: true,
         ..SystemOptions::default()
     };
     options.env.payment = vec![
@@ -111,9 +134,13 @@ fn parse_ports(text: &str) -> Result<Ports, String> {
     }
 }
 
-fn print_next_steps(system: &System) {
+fn print_next_steps(system: &System, console: Option<&Console>) {
     let order = system.url(Service::Order);
     let chargeonce = binaries::command("chargeonce");
+    if let Some(console) = console {
+        println!("\nThe console: place orders, kill payment mid-charge, and see the proof:");
+        println!("  {}", console.link());
+    }
     println!("\nThe system stays up until Ctrl-C. Try these in another terminal:\n");
     println!("Place an order. Send it twice: the second response is a replay.");
     println!("  curl -i {order}/orders -H 'Authorization: Bearer demo-key-acme' \\");

@@ -5,6 +5,7 @@
 
 mod balancer;
 mod chaos;
+mod console;
 mod demo;
 mod idle;
 mod infra;
@@ -30,6 +31,7 @@ enum Command {
     Demo(demo::Args),
     Load(load::Args),
     Chaos(chaos::Args),
+    Console(console::Args),
     Infra(infra::Args),
     #[command(hide = true)]
     Balance(balancer::Args),
@@ -59,6 +61,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(args).await?,
         Command::Load(args) => load::run(args).await?,
         Command::Chaos(args) => chaos::run(args).await?,
+        Command::Console(args) => console::run(args).await?,
         Command::Infra(args) => return infra::run(args).await,
         Command::Balance(args) => balancer::run(args).await?,
         Command::Idle(args) => idle::run(args).await?,

@@ -1,7 +1,9 @@
 //! `lab up`: runs the whole system until Ctrl-C.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use ::console::Console;
 use clap::ValueEnum;
 
 use endpoints::operator::DEMO_TOKEN;
@@ -11,6 +13,8 @@ use testkit::binaries;
 use testkit::broker::Kafka;
 use testkit::signals::StopSignals;
 use testkit::system::{Ports, Postgres, System, SystemOptions};
+
+use crate::console::{ConsoleArgs, stop_both};
 
 /// Start the whole system and keep it running until Ctrl-C.
 ///
@@ -38,6 +42,11 @@ pub(crate) struct Args {
     /// Directory for logs, mails and system.json.
     #[arg(long, default_value_os_t = Endpoints::default_state_dir(), value_name = "DIR")]
     state_dir: PathBuf,
+    /// Put proxies on connections, so that the console can cut them. They cost some throughput.
+    #[arg(long)]
+    network_cuts: bool,
+    #[command(flatten)]
+    console: ConsoleArgs,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -66,6 +75,7 @@ impl Args {
             },
             partitions: self.partitions,
             state_dir: Some(self.state_dir),
+            network_cuts: self.network_cuts,
             ..options
         }
     }
@@ -85,25 +95,35 @@ fn parse_scale(text: &str) -> Result<(Service, u32), String> {
 /// Runs the system until a stop signal.
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
+    let is_free = matches!(args.ports, PortsChoice::Free);
+    let console = args.console.clone();
+    let mut options = args.options();
+    let prepared = console.prepare(is_free, &mut options).await?;
     let system = tokio::select! {
-        system = System::start(args.options()) => system?,
+        system = System::start(options) => Arc::new(system?),
         _ = signals.next() => {
             eprintln!("Stopped before the system was up.");
             return Ok(());
         }
     };
-    print_guide(&system.endpoints());
+    let console = prepared
+        .map(|prepared| prepared.start(&system))
+        .transpose()?;
+    print_guide(&system.endpoints(), console.as_ref());
     signals.next().await;
     eprintln!("Stopping …");
     tokio::select! {
-        stopped = system.stop() => stopped,
+        stopped = stop_both(console, system) => stopped,
         // A second signal drops the system, which ends it immediately.
         _ = signals.next() => Ok(()),
     }
 }
 
-fn print_guide(endpoints: &Endpoints) {
+fn print_guide(endpoints: &Endpoints, console: Option<&Console>) {
     println!("\nThe system is up.\n");
+    if let Some(console) = console {
+        println!("Watch it and break it in the browser: {}\n", console.link());
+    }
     for service in Service::ALL.iter().rev() {
         println!(
             "  {:<11}{}   operators: {}",

@@ -134,6 +134,11 @@ impl Broker {
         self.create_topic(topic).await
     }
 
+    /// Waits until the broker responds after a restart.
+    pub(crate) async fn wait_reachable(&self) -> anyhow::Result<()> {
+        ping(&self.brokers).await
+    }
+
     /// Stops a private broker. Its files are removed with the supervisor.
     pub async fn stop(self, supervisor: &Supervisor) -> anyhow::Result<()> {
         if self.is_private() {

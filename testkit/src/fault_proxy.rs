@@ -1,5 +1,6 @@
 //! A TCP proxy in front of a server. It can close, go silent, or lose one request or response.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
@@ -20,6 +21,7 @@ pub struct FaultProxy {
     pub url: String,
     state: watch::Sender<State>,
     armed: Arc<Mutex<Option<ArmedLoss>>>,
+    unanswered: Arc<AtomicUsize>,
     _listener: AbortOnDropHandle<()>,
 }
 
@@ -63,17 +65,19 @@ impl FaultProxy {
             .ok()
             .context("the URL cannot have a port")?;
         let (state, seen) = watch::channel(State::Open);
-        let armed = Arc::default();
+        let (armed, unanswered) = (Arc::default(), Arc::default());
         let forwarder = Forwarder {
             server: (host, port),
             listen: address.to_string(),
             state: seen,
             armed: Arc::clone(&armed),
+            unanswered: Arc::clone(&unanswered),
         };
         Ok(Self {
             url: url.into(),
             state,
             armed,
+            unanswered,
             _listener: AbortOnDropHandle::new(tokio::spawn(forwarder.run(listener))),
         })
     }
@@ -110,6 +114,12 @@ impl FaultProxy {
         let armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
         armed.is_none()
     }
+
+    /// On how many silent connections the client has sent something since. It waits for a response there,
+    /// or has given up.
+    pub fn unanswered(&self) -> usize {
+        self.unanswered.load(Ordering::Relaxed)
+    }
 }
 
 struct Forwarder {
@@ -117,6 +127,7 @@ struct Forwarder {
     listen: String,
     state: watch::Receiver<State>,
     armed: Arc<Mutex<Option<ArmedLoss>>>,
+    unanswered: Arc<AtomicUsize>,
 }
 
 impl Forwarder {
@@ -150,26 +161,40 @@ impl Forwarder {
     }
 
     fn connection(&self, client: TcpStream) -> impl Future<Output = ()> + Send + 'static {
-        let (server, mut state) = (self.server.clone(), self.state.clone());
-        let armed = Arc::clone(&self.armed);
+        let (address, mut state) = (self.server.clone(), self.state.clone());
+        let (armed, unanswered) = (Arc::clone(&self.armed), Arc::clone(&self.unanswered));
         async move {
-            let mut client = client;
+            let (mut client, mut server) = (client, None);
             let forwarded = async {
-                if let Ok(mut server) = TcpStream::connect(server).await {
-                    forward(&mut client, &mut server, &armed).await;
+                server = TcpStream::connect(address).await.ok();
+                if let Some(server) = &mut server {
+                    forward(&mut client, server, &armed).await;
                 }
             };
             let silenced = async {
                 let _ = state.wait_for(|state| *state == State::Silent).await;
             };
-            // While silent, the sockets stay open: to both ends the connection seems to work.
-            tokio::pin!(forwarded);
             tokio::select! {
                 biased;
                 () = silenced => {}
-                () = &mut forwarded => return,
+                () = forwarded => return,
             }
-            std::future::pending().await
+            // While silent, the sockets stay open: to both ends the connection seems to work.
+            swallow(&mut client, &unanswered).await;
+            std::future::pending::<()>().await;
+            drop(server);
+        }
+    }
+}
+
+/// Reads what the client sends until it closes, and counts the connection if that is anything.
+async fn swallow(client: &mut TcpStream, unanswered: &AtomicUsize) {
+    let mut bytes = [0; CHUNK_BYTES];
+    let mut is_counted = false;
+    while let Ok(1..) = client.read(&mut bytes).await {
+        if !is_counted {
+            unanswered.fetch_add(1, Ordering::Relaxed);
+            is_counted = true;
         }
     }
 }

@@ -11,9 +11,18 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     eventually_some(what, async || holds().await.then_some(())).await;
 }
 
+/// The same with another limit, for what takes longer by design: a time-out that must pass first.
+pub async fn eventually_within(limit: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    poll(limit, what, async || holds().await.then_some(())).await;
+}
+
 /// Polls until `read` returns a value, and panics if it does not in time.
-pub async fn eventually_some<T>(what: &str, mut read: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + WAIT_MAX;
+pub async fn eventually_some<T>(what: &str, read: impl AsyncFnMut() -> Option<T>) -> T {
+    poll(WAIT_MAX, what, read).await
+}
+
+async fn poll<T>(limit: Duration, what: &str, mut read: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
     loop {
         if let Some(value) = read().await {
             return value;

@@ -89,7 +89,7 @@ impl Cluster {
         supervisor.start(PROCESS_NAME, spec, &[])?;
 
         let url = cluster.url("postgres");
-        readiness::wait(supervisor, PROCESS_NAME, &log, START_TIMEOUT, async || {
+        readiness::wait(supervisor, PROCESS_NAME, &log, START_TIMEOUT, || async {
             database::ping(&url).await
         })
         .await?;

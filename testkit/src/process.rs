@@ -133,6 +133,29 @@ impl Process {
         }
     }
 
+    /// Sends a signal to the process and its children. A postmaster that is paused starts no further
+    /// child, so none is missed; one that is resumed is resumed last.
+    pub(crate) fn signal_with_children(&self, signal: Signal) {
+        if signal == Signal::STOP {
+            self.signal(signal);
+        }
+        self.signal_children(signal);
+        if signal != Signal::STOP {
+            self.signal(signal);
+        }
+    }
+
+    /// Sends a signal to the children of the process.
+    pub(crate) fn signal_children(&self, signal: Signal) {
+        for child in children(self.pid()) {
+            let pid = i32::try_from(child).ok().and_then(Pid::from_raw);
+            if let Some(pid) = pid {
+                // It can only fail if the child has just ended.
+                let _ = kill_process(pid, signal);
+            }
+        }
+    }
+
     /// Waits until the process ends.
     pub async fn exited(&self) -> ExitStatus {
         let mut exit = self.exit.clone();
@@ -201,6 +224,11 @@ fn locked(child: &Mutex<Option<Child>>) -> MutexGuard<'_, Option<Child>> {
 /// Whether a process exists and is not a zombie.
 pub fn is_alive(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Whether a process is stopped by SIGSTOP.
+pub fn is_paused(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "))
 }
 
 /// The processes whose parent is `pid`.

@@ -18,7 +18,7 @@ const EARLY_EXITS_MAX: usize = 3;
 const LOG_TAIL_LINES: usize = 15;
 
 /// Repeats `probe` until it succeeds, the process has died too many times, or the time is over.
-pub(crate) async fn wait<P>(
+pub(crate) async fn wait<P, F>(
     supervisor: &Supervisor,
     name: &str,
     log: &Path,
@@ -26,7 +26,9 @@ pub(crate) async fn wait<P>(
     mut probe: P,
 ) -> anyhow::Result<()>
 where
-    P: AsyncFnMut() -> anyhow::Result<()>,
+    // Not an async closure: its future could not be sent to another task.
+    P: FnMut() -> F,
+    F: Future<Output = anyhow::Result<()>>,
 {
     let deadline = Instant::now() + timeout;
     let exits_before = supervisor.exits(name).len();

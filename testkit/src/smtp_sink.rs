@@ -91,7 +91,7 @@ pub(crate) async fn start(
         mails_dir.as_os_str().to_owned(),
     ]);
     supervisor.start(PROCESS_NAME, spec, &[])?;
-    readiness::wait(supervisor, PROCESS_NAME, &log, START_TIMEOUT, async || {
+    readiness::wait(supervisor, PROCESS_NAME, &log, START_TIMEOUT, || async {
         TcpStream::connect(address).await?;
         Ok(())
     })

@@ -2,6 +2,7 @@
 
 mod registry;
 mod restarter;
+mod status;
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
@@ -18,6 +19,9 @@ use crate::process::{Process, Spec};
 use registry::{Entry, Registry};
 use restarter::{keep_running, stop};
 
+pub use restarter::RESTART_DELAY_MIN;
+pub use status::ProcessStatus;
+
 /// How long a process may take to stop gracefully before it is killed.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 
@@ -33,8 +37,13 @@ impl Supervisor {
     /// `restart`: whether a process that dies is restarted. `quiet`: print nothing. Call it on a tokio
     /// runtime that outlives the supervisor.
     pub fn new(restart: bool, quiet: bool) -> Self {
+        Self::with_restart_delay(restart, quiet, RESTART_DELAY_MIN)
+    }
+
+    /// The same with another wait before the first restart.
+    pub fn with_restart_delay(restart: bool, quiet: bool, delay: Duration) -> Self {
         Supervisor {
-            registry: Arc::new(Registry::new(restart, quiet)),
+            registry: Arc::new(Registry::new(restart, quiet, delay)),
             runtime: Handle::current(),
         }
     }
@@ -88,6 +97,14 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Removes a variable that [`Supervisor::set_env`] has set, for the next start of a process.
+    pub fn remove_env(&self, name: &str, variable: &str) -> anyhow::Result<()> {
+        let mut entries = self.registry.entries();
+        let entry = registry::find(&mut entries, name)?;
+        entry.spec.env.retain(|(known, _)| known != variable);
+        Ok(())
+    }
+
     /// Stops a process gracefully and keeps it down. Does nothing if it is down.
     pub async fn stop(&self, name: &str) -> anyhow::Result<()> {
         stop(&self.registry, name).await
@@ -117,8 +134,38 @@ impl Supervisor {
                 entry.exits.len(),
             )
         };
+        // A paused child of Postgres would not notice the death, and would block the restart.
+        process.signal_children(Signal::CONT);
         process.signal(Signal::KILL);
         self.registry.wait_recorded(name, exits).await
+    }
+
+    /// Pauses a process (SIGSTOP). Postgres runs one process per connection, so its children pause too.
+    pub fn pause(&self, name: &str) -> anyhow::Result<()> {
+        self.running(name)?.signal_with_children(Signal::STOP);
+        self.registry.changed();
+        Ok(())
+    }
+
+    /// Resumes a paused process (SIGCONT).
+    pub fn resume(&self, name: &str) -> anyhow::Result<()> {
+        self.running(name)?.signal_with_children(Signal::CONT);
+        self.registry.changed();
+        Ok(())
+    }
+
+    fn running(&self, name: &str) -> anyhow::Result<Arc<Process>> {
+        let mut entries = self.registry.entries();
+        let process = registry::find(&mut entries, name)?.process.clone();
+        process.with_context(|| format!("{name} is not running"))
+    }
+
+    /// Every process, running or not, with its history.
+    pub fn processes(&self) -> Vec<ProcessStatus> {
+        let entries = self.registry.entries();
+        let all = entries.iter();
+        all.map(|(name, entry)| ProcessStatus::of(name, entry))
+            .collect()
     }
 
     /// Waits for the next exit that no earlier call has returned. Exits by [`Supervisor::kill`] and

@@ -1,7 +1,9 @@
 //! The whole system as real processes: databases, broker, mail sink and services.
 
 mod launch;
+mod network;
 mod options;
+mod reset;
 mod start;
 mod state_dir;
 
@@ -12,15 +14,19 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::binaries::Binaries;
 use crate::broker::Broker;
 use crate::postgres::{self, Cluster, database};
-use crate::supervisor::Supervisor;
+use crate::supervisor::{ProcessStatus, Supervisor};
 use endpoints::operator::OperatorClient;
 use endpoints::provider::Faults;
 use endpoints::topic::Topic;
 use endpoints::{Endpoints, Service};
+use network::Network;
 use state_dir::StateDir;
+use tokio::sync::watch;
 
+pub use network::PAYMENT_PSP;
 pub use options::{Env, Ports, Postgres, SystemOptions};
 
 /// Longest wait for an operator's request. A reconciliation or a republication may take a while.
@@ -36,11 +42,12 @@ pub struct System {
     supervisor: Supervisor,
     cluster: Option<Cluster>,
     broker: Broker,
-    partitions: i32,
+    binaries: Binaries,
+    options: SystemOptions,
+    /// Proxies on connections that can be cut.
+    network: Network,
     /// The server that the databases are on.
     server: String,
-    /// Whether the server is removed after the tests, and the databases with it.
-    disposable_server: bool,
     state_dir: StateDir,
 }
 
@@ -109,6 +116,26 @@ impl System {
         self.supervisor.kill(name).await
     }
 
+    /// Pauses a process (SIGSTOP), Postgres with its children.
+    pub fn pause(&self, name: &str) -> anyhow::Result<()> {
+        self.supervisor.pause(name)
+    }
+
+    /// Resumes a paused process.
+    pub fn resume(&self, name: &str) -> anyhow::Result<()> {
+        self.supervisor.resume(name)
+    }
+
+    /// Every process, running or not, with its history.
+    pub fn processes(&self) -> Vec<ProcessStatus> {
+        self.supervisor.processes()
+    }
+
+    /// Changes whenever a process starts, ends, pauses or resumes.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.supervisor.changes()
+    }
+
     /// Starts a process that was stopped, or that died and was not restarted. Does not wait until it
     /// is ready.
     pub async fn start_service(&self, name: &str) -> anyhow::Result<()> {
@@ -118,6 +145,11 @@ impl System {
     /// Sets a variable of the environment for the next start of a process.
     pub fn set_env(&self, name: &str, variable: &str, value: &str) -> anyhow::Result<()> {
         self.supervisor.set_env(name, variable, value)
+    }
+
+    /// Removes a variable that [`System::set_env`] has set.
+    pub fn remove_env(&self, name: &str, variable: &str) -> anyhow::Result<()> {
+        self.supervisor.remove_env(name, variable)
     }
 
     /// Stops a process gracefully (SIGTERM) and keeps it down.
@@ -130,7 +162,7 @@ impl System {
     pub async fn lose_broker_data(&self) -> anyhow::Result<()> {
         let topic = Topic {
             name: self.endpoints.topic.clone(),
-            partitions: self.partitions,
+            partitions: self.options.partitions,
         };
         self.broker.lose_data(&self.supervisor, &topic).await
     }
@@ -184,9 +216,10 @@ impl System {
             cluster,
             broker,
             server,
-            disposable_server,
+            options,
             state_dir,
-            partitions: _,
+            binaries: _,
+            network: _,
         } = self;
         drop(description_writer);
         Endpoints::remove(&endpoints.state_dir);
@@ -196,7 +229,7 @@ impl System {
         supervisor.stop_all(services).await?;
 
         // An existing server or broker outlives this system, so its databases and topic are removed.
-        if cluster.is_none() && !disposable_server && !endpoints.prefix.is_empty() {
+        if cluster.is_none() && !options.disposable_server && !endpoints.prefix.is_empty() {
             for service in Service::ALL {
                 let name = launch::database_name(&endpoints.prefix, service);
                 database::drop_now(&server, &name).await?;

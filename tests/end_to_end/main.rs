@@ -8,6 +8,7 @@
 )]
 
 mod broker_loss;
+mod browser;
 mod cancels;
 mod chaos;
 mod crash_windows;

@@ -10,6 +10,7 @@ use invariants::{CHARGE_UNEXPLAINED, MAIL_WAITS, ORDER_LOST};
 use testkit::system::SystemOptions;
 use uuid::Uuid;
 
+use crate::cancels::wait_for_decision;
 use crate::harness::{Harness, options};
 use crate::payer::{Payer, charge, payment_id};
 use crate::runbook::Runbook;
@@ -44,10 +45,12 @@ async fn back_up(harness: &Harness, service: Service) -> anyhow::Result<Runbook<
     runbook.then(DOCUMENT, section)
 }
 
-/// What happens after the backup: orders that ship, one that is refunded, one that is cancelled.
+/// What happens after the backup: orders that ship, one that is refunded, one that is declined, and one
+/// that is cancelled before it is charged.
 struct Lost {
     shipped: Vec<Uuid>,
     refunded: Uuid,
+    declined: Uuid,
     cancelled: Uuid,
 }
 
@@ -56,14 +59,21 @@ async fn make_history(harness: &Harness) -> anyhow::Result<Lost> {
     harness.expect_shipped_once(&shipped).await?;
     let refunded = harness.place_out_of_stock().await?;
     harness.expect_end(refunded, "refunded").await?;
-    let declined = order_body(2).replace("pm_card_ok", "pm_card_declined");
-    let cancelled = harness.place_with(&new_key("cancelled"), &declined).await?;
-    harness.expect_end(cancelled, "declined").await?;
+    let decline = order_body(2).replace("pm_card_ok", "pm_card_declined");
+    let declined = harness.place_with(&new_key("declined"), &decline).await?;
+    harness.expect_end(declined, "declined").await?;
+    // Payment is down, so the cancellation request comes first: the order is never charged.
+    let payment = Service::Payment.name();
+    harness.system.stop_service(payment).await?;
+    let cancelled = harness.place().await?;
     ensure!(harness.cancel(cancelled).await? == 204);
+    wait_for_decision(harness, cancelled).await?;
+    harness.system.start_service(payment).await?;
     harness.expect_end(cancelled, "cancelled").await?;
     Ok(Lost {
         shipped,
         refunded,
+        declined,
         cancelled,
     })
 }
@@ -77,6 +87,8 @@ async fn expect_unchanged(harness: &Harness, before: &[Uuid], lost: &Lost) -> an
     }
     assert_eq!(harness.books(lost.refunded).await?, (1, 1));
     harness.expect_end(lost.refunded, "refunded").await?;
+    assert_eq!(harness.books(lost.declined).await?, (0, 0));
+    harness.expect_end(lost.declined, "declined").await?;
     assert_eq!(harness.books(lost.cancelled).await?, (0, 0));
     harness.expect_end(lost.cancelled, "cancelled").await
 }
@@ -109,17 +121,26 @@ async fn restored_payment_charges_and_refunds_nothing_again() -> anyhow::Result<
 
     runbook.run("docker compose stop").await?;
     runbook.run("pg_restore").await?;
+    runbook.run("export CHARGE_HOLD_EVENTS_BEFORE").await?;
     runbook.run("docker compose up").await?;
     runbook.run("chargeonce republish --service order").await?;
-    let attempts = "select count(*) from payments where status in ('captured', 'declined')";
+    // Five and a direct charge before the backup; after it five, and the refunded, the declined and the
+    // cancelled order.
+    let attempts = "select count(*) from payments";
     harness
-        .wait_for_count(Service::Payment, attempts, 13)
+        .wait_for_count(Service::Payment, attempts, 14)
         .await?;
     runbook
         .run("chargeonce republish --service fulfilment")
         .await?;
     let refunds = "select count(*) from refunds where status = 'refunded'";
     harness.wait_for_count(Service::Payment, refunds, 1).await?;
+    // Only the declined one is neither in the provider's books nor rejected.
+    let open = "select count(*) from payments where status in ('pending', 'unknown')";
+    harness.wait_for_count(Service::Payment, open, 1).await?;
+    runbook.run("unset CHARGE_HOLD_EVENTS_BEFORE").await?;
+    runbook.run("docker compose up").await?;
+    harness.wait_for_count(Service::Payment, open, 0).await?;
     // The direct charge is flagged: exit code 2.
     let report = runbook.run_to("chargeonce reconcile --all", 2).await?;
     ensure!(report.text.contains("unexplained_charge"), "{report:?}");
@@ -166,7 +187,7 @@ async fn restored_fulfilment_keeps_its_decisions() -> anyhow::Result<()> {
         .await?;
 
     let recalled = runbook.run("docker compose run --rm fulfilment").await?;
-    ensure!(recalled.contains("6 of them were missing"), "{recalled}");
+    ensure!(recalled.contains("7 of them were missing"), "{recalled}");
     ensure!(recalled.contains("SKU-99: 6 pieces more"), "{recalled}");
     let restock = "update stock set available = 1000 where sku = 'SKU-99'";
     sqlx::query(restock)
@@ -312,7 +333,7 @@ async fn restored_receipt_sends_nothing_without_a_release() -> anyhow::Result<()
         .run("chargeonce republish --service payment")
         .await?;
     runbook.run("chargeonce republish --service order").await?;
-    // Five receipts, a receipt and a refund, a decline and a cancellation, and the one that was due.
+    // Five receipts, a receipt and a refund, a decline, a cancellation, and the one that was due.
     let held = "select count(*) from receipts where status = 'held'";
     harness.wait_for_count(Service::Receipt, held, 10).await?;
     assert_eq!(for_operator(&harness, MAIL_WAITS).await?, ["10 held"]);

@@ -143,12 +143,19 @@ impl<'a> Runbook<'a> {
             system.set_env(name, variable, &shown.text)?;
             return Ok(done);
         }
+        if let Some(variable) = command.strip_prefix("unset ") {
+            self.env.remove(variable);
+            system.remove_env(name, variable)?;
+            return Ok(done);
+        }
         let Some(compose) = command.strip_prefix("docker compose ") else {
             return self.shell(command).await;
         };
         if compose == format!("stop {name}") {
             system.stop_service(name).await?;
         } else if compose == format!("up -d {name}") {
+            // Compose replaces a container whose environment has changed.
+            system.stop_service(name).await?;
             system.start_service(name).await?;
             system.wait_ready(name, READY_WITHIN).await?;
         } else if let Some(program) = compose.strip_prefix(&format!("run --rm {name} ")) {

@@ -38,7 +38,7 @@ const ENDINGS: [&str; 14] = [
     "Dockerfile",
 ];
 /// Old names of the changelog that still name something else: they were retired in one place only.
-const STILL_NAMES: [&str; 31] = [
+const STILL_NAMES: [&str; 32] = [
     "/admin/parked",
     "/admin/payments",
     "/admin/receipts",
@@ -52,6 +52,7 @@ const STILL_NAMES: [&str; 31] = [
     "RequestItem",
     "Status",
     "Topic",
+    "Verdict",
     "batch_max",
     "charge.sending",
     "gateway",

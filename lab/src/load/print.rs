@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::percentiles::Percentiles;
 use super::report::{BacklogDrain, Report};
-use super::usage::Usage;
+use super::usage::{CONSOLE_QUERIES, Usage, console_share};
 
 /// The whole report as text.
 pub(super) fn text(report: &Report) -> String {
@@ -138,8 +138,17 @@ fn write_usage(out: &mut String, title: &str, usage: &[Usage], orders: u64) -> s
             per_order(*cpu_s)
         )?;
     }
-    let sum: f64 = usage.iter().map(|usage| usage.cpu_s).sum();
-    writeln!(out, "  {:<17} {sum:>8.2} {:>14.0}", "all", per_order(sum))
+    let lines = usage.iter().filter(|usage| usage.name != CONSOLE_QUERIES);
+    let sum: f64 = lines.map(|usage| usage.cpu_s).sum();
+    writeln!(out, "  {:<17} {sum:>8.2} {:>14.0}", "all", per_order(sum))?;
+    match console_share(usage) {
+        Some(share) => writeln!(
+            out,
+            "  console and its queries: {:.2} % of the system's CPU time",
+            share * 100.0
+        ),
+        None => Ok(()),
+    }
 }
 
 fn write_limit(out: &mut String, report: &Report) -> std::fmt::Result {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::target::Target;
-use super::usage::Meters;
+use super::usage::{CONSOLE_QUERIES, Meters};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -58,7 +58,9 @@ pub(super) async fn run(
             _ = ticks.tick() => false,
             () = end.cancelled() => true,
         };
-        samples.meters.sample(&target.pids());
+        let mut pids = target.pids();
+        pids.extend(console_backends(orders).await);
+        samples.meters.sample(&pids);
         let shipped = shipped_since(orders, since).await?;
         let accepted = accepted.load(Ordering::Relaxed);
         samples.orders.push(Sample {
@@ -75,6 +77,18 @@ pub(super) async fn run(
             return Ok(samples);
         }
     }
+}
+
+/// The processes of Postgres that serve the console. Without permission to see them there are none.
+async fn console_backends(orders: &PgPool) -> Vec<(String, u32)> {
+    let query = "select pid from pg_stat_activity where application_name = $1";
+    let pids: Vec<i32> = sqlx::query_scalar(query)
+        .bind(console::APPLICATION_NAME)
+        .fetch_all(orders)
+        .await
+        .unwrap_or_default();
+    let pids = pids.into_iter().filter_map(|pid| u32::try_from(pid).ok());
+    pids.map(|pid| (CONSOLE_QUERIES.to_owned(), pid)).collect()
 }
 
 async fn shipped_since(orders: &PgPool, since: DateTime<Utc>) -> anyhow::Result<u64> {

@@ -9,6 +9,8 @@ use endpoints::{Endpoints, Service};
 use testkit::broker::Kafka;
 use testkit::system::{System, SystemOptions};
 
+use super::usage::CONSOLE;
+
 const PAYMENT: &str = "payment";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
@@ -50,9 +52,10 @@ impl Target {
             Self::Started(system) => system.pids(),
             Self::Attached(endpoints) => {
                 let now = Endpoints::load(&endpoints.state_dir);
-                now.map_or_else(|_| endpoints.pids.clone(), |now| now.pids)
-                    .into_iter()
-                    .collect()
+                let pids = now.map_or_else(|_| endpoints.pids.clone(), |now| now.pids);
+                // The console runs in the lab that runs the system.
+                let lab = (endpoints.lab_pid > 0).then(|| (CONSOLE.to_owned(), endpoints.lab_pid));
+                pids.into_iter().chain(lab).collect()
             }
         }
     }

@@ -10,6 +10,10 @@ use serde::Serialize;
 const TICKS_PER_S: f64 = 100.0;
 /// Its child processes are included: Postgres runs one process per connection.
 const POSTGRES: &str = "postgres";
+/// The line of the lab that runs the system, which serves its console.
+pub(super) const CONSOLE: &str = "console";
+/// The part of Postgres that answers the console's queries.
+pub(super) const CONSOLE_QUERIES: &str = "of it: console";
 /// The name of the load generator's own line.
 const LAB: &str = "lab (generator)";
 
@@ -84,6 +88,21 @@ impl Meters {
         }
         lines
     }
+}
+
+/// The CPU time of all processes but the load generator, without counting a part twice.
+pub(super) fn system_cpu_s(usage: &[Usage]) -> f64 {
+    let own = usage
+        .iter()
+        .filter(|it| it.name != LAB && it.name != CONSOLE_QUERIES);
+    own.map(|it| it.cpu_s).sum()
+}
+
+/// The share of the console and its queries in the CPU time of the system; none without a console.
+pub(super) fn console_share(usage: &[Usage]) -> Option<f64> {
+    let of = |name: &str| usage.iter().find(|it| it.name == name).map(|it| it.cpu_s);
+    let queries = of(CONSOLE_QUERIES).unwrap_or_default();
+    Some((of(CONSOLE)? + queries) / system_cpu_s(usage).max(f64::EPSILON))
 }
 
 /// CPU ticks, and the peak resident size that the kernel keeps.
@@ -174,6 +193,24 @@ mod tests {
         let usage = meters.usage();
         assert_eq!(usage.len(), 1);
         assert_eq!((usage[0].cpu_s, usage[0].peak_rss_mib), (3.05, 4.0));
+    }
+
+    #[test]
+    fn console_share_has_its_queries_and_not_the_generator() {
+        let usage = |name: &str, cpu_s| Usage {
+            name: name.to_owned(),
+            cpu_s,
+            peak_rss_mib: 0.0,
+        };
+        let all = [
+            usage(CONSOLE, 1.0),
+            usage(LAB, 50.0),
+            usage(CONSOLE_QUERIES, 1.0),
+            usage(POSTGRES, 59.0),
+            usage("order", 40.0),
+        ];
+        assert_eq!(console_share(&all), Some(0.02));
+        assert_eq!(console_share(&all[1..]), None);
     }
 
     #[test]

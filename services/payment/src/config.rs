@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::domain::ProviderLimits;
@@ -61,6 +62,10 @@ pub struct Config {
     /// closed.
     #[arg(long, env = "PSP_CAN_CANCEL_KEYS", default_value_t = true, action = ArgAction::Set)]
     pub psp_can_cancel_keys: bool,
+    /// Send no charge for events before this time, such as 2026-01-31T12:00:00Z: look it up, or cancel its
+    /// key if the order was rejected. For a database that was restored from a backup; see docs/restore.md.
+    #[arg(long, env = "CHARGE_HOLD_EVENTS_BEFORE")]
+    pub charge_hold_events_before: Option<DateTime<Utc>>,
     /// Pause between two reconciliations; 0 means only on demand.
     #[arg(long, env = "RECONCILE_INTERVAL_SECONDS", default_value_t = 300)]
     pub reconcile_interval_seconds: u64,
@@ -168,6 +173,7 @@ impl Config {
             resend_max: self.resend_max(),
             absence_age: Duration::from_millis(self.psp_absence_age_ms),
             can_cancel: self.psp_can_cancel_keys,
+            hold_before: self.charge_hold_events_before,
         }
     }
 

@@ -13,6 +13,7 @@ use inbox::{Delivery, Handler};
 use sqlx::PgConnection;
 
 use crate::charger::{ChargerQueues, Queue};
+use crate::domain::ProviderLimits;
 use crate::store::attempts::{self, NewAttempt};
 use rejections::Rejection;
 
@@ -23,6 +24,7 @@ pub struct PayOrders {
     pub wake: outbox::Wake,
     /// Whose rows the batch has changed.
     pub changed: Mutex<Changed>,
+    pub limits: ProviderLimits,
 }
 
 /// The principals of a batch.
@@ -63,7 +65,7 @@ impl Handler for PayOrders {
             changed.opened = attempts.into_iter().map(|new| new.principal).collect();
         }
         if !rejections.is_empty() {
-            changed.rejected = Some(rejections::apply(tx, &rejections).await?);
+            changed.rejected = Some(rejections::apply(tx, &rejections, &self.limits).await?);
         }
         *self.changed() = changed;
         Ok(())

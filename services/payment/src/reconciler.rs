@@ -69,7 +69,7 @@ pub struct Reconciler {
 }
 
 /// How a reconciliation was started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Trigger {
     Schedule,
     /// `all`: all charges, regardless of age.

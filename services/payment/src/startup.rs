@@ -43,7 +43,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let retention = Duration::from_secs(config.reconcile_report_retention_seconds);
     let mut builder = builder
         .outbox(shared.wake.clone())?
-        .consumer(shared.pay_orders())?
+        .consumer(shared.pay_orders(&config))?
         .sweep("expired idempotency keys", idempotency::sweep(&pool))
         .sweep(
             "old reconciliation reports",
@@ -165,11 +165,12 @@ impl Shared {
         }
     }
 
-    fn pay_orders(&self) -> PayOrders {
+    fn pay_orders(&self, config: &Config) -> PayOrders {
         PayOrders {
             queues: self.queues.clone(),
             wake: self.wake.clone(),
             changed: Mutex::new(Changed::default()),
+            limits: config.provider_limits(),
         }
     }
 

@@ -39,6 +39,15 @@ impl Delivery {
         self.span.traceparent()
     }
 
+    /// Notes in the trace that this message was processed before and has no effect now.
+    pub(crate) fn note_duplicate(&self) {
+        let parent = self.span.traceparent();
+        let mut span = Span::start("duplicate dropped", Kind::Internal, parent.as_deref());
+        span.set("messaging.message.id", || self.envelope.id.to_string());
+        span.set("event.type", || self.envelope.event_type.as_str());
+        span.set("order.id", || self.envelope.subject.to_string());
+    }
+
     /// The message exactly as it was received.
     pub(crate) fn raw_message(&self) -> RawMessage {
         RawMessage {

@@ -144,6 +144,7 @@ impl<H: Handler> Processor<H> {
             } else if recorded.fresh.remove(&delivery.envelope.id) {
                 new.push(delivery);
             } else {
+                delivery.note_duplicate();
                 tally.duplicates += 1;
             }
         }

@@ -57,6 +57,7 @@ impl<H: Handler> Processor<H> {
         let (mut tx, message) = self.begin(&mut connection, id).await?;
         let mut redriven = Redriven::default();
         let Some(message) = message else {
+            operator.nothing_changed();
             return Ok(redriven);
         };
         match message.subject {
@@ -82,6 +83,7 @@ impl<H: Handler> Processor<H> {
         let mut connection = None;
         let (mut tx, message) = self.begin(&mut connection, id).await?;
         let Some(message) = message else {
+            operator.nothing_changed();
             return Ok(Discarded::Unknown);
         };
         if !message.failed {

@@ -48,6 +48,7 @@ pub async fn record(
     )
     .execute(connection)
     .await?;
+    operator.account();
     let (operator, reason) = (operator.name(), operator.reason());
     tracing::info!(operator, action, subject, reason, %correlation_id, "operator change");
     Ok(())

@@ -38,10 +38,31 @@ pub(crate) async fn authenticate(
         let Some(reason) = operator::reason(request.headers()) else {
             return reason_required().into_response();
         };
-        let operator = Operator { name, reason };
-        request.extensions_mut().insert(operator);
+        let operator = Operator::new(&name, &reason);
+        request.extensions_mut().insert(operator.clone());
+        let path = request.uri().path().to_owned();
+        let response = next.run(request).await;
+        return check_audit(response, &operator, &path);
     }
     next.run(request).await
+}
+
+/// Notices a handler that forgets its audit row. The change is made, so a release answers as the handler
+/// did; a debug build fails, and every test of the route with it.
+fn check_audit(response: Response, operator: &Operator, path: &str) -> Response {
+    if !response.status().is_success() || operator.is_accounted() {
+        return response;
+    }
+    metrics::counter!(metric::OPERATOR_CHANGES_UNAUDITED).increment(1);
+    tracing::error!(
+        path,
+        operator = operator.name(),
+        "operator change without an audit row"
+    );
+    match cfg!(debug_assertions) {
+        true => Problem::internal().into_response(),
+        false => response,
+    }
 }
 
 fn unauthenticated(code: &'static str, detail: &str) -> Response {

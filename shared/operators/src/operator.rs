@@ -1,6 +1,7 @@
 //! The operator behind a request that changes something.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -17,10 +18,15 @@ pub const REASON_CHARS_MAX: usize = 500;
 ///
 /// Only a request that passed the authentication of [`finish`](crate::finish) has one. In a router
 /// without it, every request that needs an operator fails.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// A handler that succeeds has recorded its change, or has said that it changed nothing. Otherwise the
+/// request fails in a debug build, and is logged and counted in any other.
+#[derive(Clone, Debug)]
 pub struct Operator {
-    pub(crate) name: Arc<str>,
-    pub(crate) reason: Arc<str>,
+    name: Arc<str>,
+    reason: Arc<str>,
+    /// Whether the audit log has the change, or there was none.
+    accounted: Arc<AtomicBool>,
 }
 
 impl Operator {
@@ -29,7 +35,21 @@ impl Operator {
         Self {
             name: name.into(),
             reason: reason.into(),
+            accounted: Arc::default(),
         }
+    }
+
+    /// The request changed nothing, such as a repeat: the audit log needs no row.
+    pub fn nothing_changed(&self) {
+        self.account();
+    }
+
+    pub(crate) fn account(&self) {
+        self.accounted.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_accounted(&self) -> bool {
+        self.accounted.load(Ordering::Relaxed)
     }
 
     pub fn name(&self) -> &str {

@@ -25,6 +25,7 @@ const PAGE_ROWS_DEFAULT: u32 = 100;
 pub fn finish(routes: Router, tokens: Tokens, pool: PgPool) -> Router {
     // Exported from the start: an alert cannot see the first increase of a new series.
     metrics::counter!(metric::OPERATOR_REQUESTS_REJECTED).increment(0);
+    metrics::counter!(metric::OPERATOR_CHANGES_UNAUDITED).increment(0);
     let common = Router::new().route("/admin/audit", get(list));
     #[cfg(feature = "crash-points")]
     let common = common.merge(crate::crash_points::table());

@@ -13,6 +13,7 @@ pub const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// An attribute for the server span. A handler puts it into the extensions of its response.
 #[derive(Clone, Debug)]
@@ -47,6 +48,9 @@ pub async fn observe(request: Request, next: Next) -> Response {
 
     if let Some(SpanAttribute(name, value)) = response.extensions_mut().remove() {
         span.set(name, || value);
+    }
+    if response.headers().contains_key(REPLAYED) {
+        span.set("idempotency.replayed", || true);
     }
     let status = response.status();
     span.set("http.response.status_code", || i64::from(status.as_u16()));

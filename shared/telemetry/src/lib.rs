@@ -4,6 +4,7 @@ pub mod context;
 pub mod http;
 mod logs;
 pub mod metric;
+mod sampler;
 pub mod span;
 pub mod traceparent;
 
@@ -33,6 +34,10 @@ pub struct Settings {
     /// caller is still forwarded.
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     pub otlp_endpoint: Option<String>,
+    /// New traces per second at most; 0 means no limit. Traces that a caller has begun are recorded as the
+    /// caller decided, and reads are not recorded if there is a limit.
+    #[arg(long, env = "TRACES_PER_SECOND_MAX", default_value_t = 0)]
+    pub traces_per_second_max: u32,
 }
 
 /// Sends the buffered spans when dropped. Keep it until the program ends.
@@ -69,6 +74,7 @@ pub fn init(service: &'static str, settings: &Settings) -> Result<Guard, Error> 
         .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
         .build()?;
     let provider = SdkTracerProvider::builder()
+        .with_sampler(sampler::of(settings.traces_per_second_max))
         .with_batch_exporter(exporter)
         .with_resource(Resource::builder().with_service_name(service).build())
         .build();

@@ -49,6 +49,8 @@ pub const INBOX_CLIENTS_REPLACED: &str = "inbox_clients_replaced_total";
 pub const WORKER_STALLED: &str = "worker_stalled";
 /// Requests to the operator listener without the token of an operator.
 pub const OPERATOR_REQUESTS_REJECTED: &str = "operator_requests_rejected_total";
+/// Changes of operators that left no audit row: a defect.
+pub const OPERATOR_CHANGES_UNAUDITED: &str = "operator_changes_unaudited_total";
 /// Calls to the provider, by call and outcome.
 pub const PSP_CALLS: &str = "psp_calls_total";
 /// Time of a call to the provider, by call.
@@ -75,6 +77,14 @@ pub const MAILS_WITHOUT_CUSTOMER: &str = "mails_without_customer_total";
 pub const RECEIPT_TRIES: &str = "receipt_tries_total";
 /// Time to send one mail to the SMTP server.
 pub const SMTP_DURATION_SECONDS: &str = "smtp_dialogue_duration_seconds";
+/// Orders that the canary placed, or tried to place.
+pub const CANARY_ORDERS: &str = "canary_orders_total";
+/// Of these, orders that did not ship with exactly one charge, by reason.
+pub const CANARY_FAILURES: &str = "canary_failures_total";
+/// Time from the canary's request until its order had shipped and was counted.
+pub const CANARY_DURATION_SECONDS: &str = "canary_duration_seconds";
+/// When an order of the canary last shipped with one charge, in seconds since 1970; at first the start.
+pub const CANARY_LAST_SUCCESS_SECONDS: &str = "canary_last_success_seconds";
 
 /// Buckets of histograms whose name ends in `_seconds`.
 const SECONDS: &[f64] = &[

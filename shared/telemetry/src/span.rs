@@ -74,7 +74,10 @@ impl Span {
 
     /// Sets an attribute. The value is computed only if the span is recorded.
     pub fn set<V: Into<Value>>(&mut self, name: &'static str, value: impl FnOnce() -> V) {
-        if let Some(span) = &mut self.recording {
+        // A span that the sampler left out exists only to forward that decision.
+        if let Some(span) = &mut self.recording
+            && span.is_recording()
+        {
             span.set_attribute(KeyValue::new(name, value()));
         }
     }

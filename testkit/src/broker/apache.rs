@@ -85,7 +85,7 @@ impl Apache {
     }
 
     async fn wait_ready(&self, supervisor: &Supervisor) -> Result<()> {
-        let probe = async || ping(&self.brokers).await;
+        let probe = || async { ping(&self.brokers).await };
         readiness::wait(supervisor, PROCESS_NAME, &self.log, START_TIMEOUT, probe).await
     }
 }

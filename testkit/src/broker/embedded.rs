@@ -95,7 +95,7 @@ pub(super) async fn start(
             .args(["--partitions", &topic.partitions.to_string()]);
     }
     supervisor.start(PROCESS_NAME, spec, &[])?;
-    let probe = async || ping(&brokers).await;
+    let probe = || async { ping(&brokers).await };
     readiness::wait(supervisor, PROCESS_NAME, &log, START_TIMEOUT, probe).await?;
     Ok(brokers)
 }

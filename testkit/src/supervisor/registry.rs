@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use tokio::sync::watch;
@@ -17,6 +18,8 @@ pub(super) struct Registry {
     changes: watch::Sender<u64>,
     pub(super) restart: bool,
     pub(super) quiet: bool,
+    /// The wait before the first restart.
+    pub(super) restart_delay: Duration,
 }
 
 /// One supervised process and its history.
@@ -28,6 +31,8 @@ pub(super) struct Entry {
     /// Whether it should run: false after a stop.
     pub(super) should_run: bool,
     pub(super) restarts: u32,
+    /// When the current or last process was started.
+    pub(super) started_at: SystemTime,
     /// Every exit so far.
     pub(super) exits: Vec<ExitStatus>,
     /// How many of them are returned by `wait_exit`, or hidden from it.
@@ -35,12 +40,13 @@ pub(super) struct Entry {
 }
 
 impl Registry {
-    pub(super) fn new(restart: bool, quiet: bool) -> Self {
+    pub(super) fn new(restart: bool, quiet: bool, restart_delay: Duration) -> Self {
         Registry {
             entries: Mutex::default(),
             changes: watch::Sender::new(0),
             restart,
             quiet,
+            restart_delay,
         }
     }
 
@@ -92,6 +98,7 @@ impl Entry {
             process: Some(process),
             should_run: true,
             restarts: 0,
+            started_at: SystemTime::now(),
             exits: Vec::new(),
             exits_seen: 0,
         }
@@ -101,6 +108,7 @@ impl Entry {
     pub(super) fn spawn(&mut self) -> anyhow::Result<Arc<Process>> {
         let process = Arc::new(Process::spawn(&self.spec, &[])?);
         self.process = Some(Arc::clone(&process));
+        self.started_at = SystemTime::now();
         Ok(process)
     }
 

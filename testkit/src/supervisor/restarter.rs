@@ -9,15 +9,15 @@ use super::STOP_GRACE;
 use super::registry::{Registry, find};
 use crate::process::Process;
 
-/// The wait before a restart. It doubles while the process keeps dying early.
-const RESTART_DELAY_MIN: Duration = Duration::from_millis(100);
+/// The wait before a restart, by default. It doubles while the process keeps dying early.
+pub const RESTART_DELAY_MIN: Duration = Duration::from_millis(100);
 const RESTART_DELAY_MAX: Duration = Duration::from_secs(5);
 /// A process that ran this long did not die early.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 
 /// Restarts one process until it is stopped.
 pub(super) async fn keep_running(registry: Arc<Registry>, name: String, mut process: Arc<Process>) {
-    let mut delay = RESTART_DELAY_MIN;
+    let mut delay = registry.restart_delay;
     loop {
         let started = Instant::now();
         let status = process.exited().await;
@@ -25,7 +25,7 @@ pub(super) async fn keep_running(registry: Arc<Registry>, name: String, mut proc
             return;
         }
         if started.elapsed() >= STABLE_AFTER {
-            delay = RESTART_DELAY_MIN;
+            delay = registry.restart_delay;
         }
         process = loop {
             tokio::time::sleep(delay).await;

@@ -195,7 +195,7 @@ pub(super) async fn wait_ready(
         .no_proxy()
         .build()
         .context("cannot create an HTTP client")?;
-    readiness::wait(supervisor, name, log, timeout, async || {
+    readiness::wait(supervisor, name, log, timeout, || async {
         client
             .get(format!("{url}/readyz"))
             .send()

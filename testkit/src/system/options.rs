@@ -1,10 +1,12 @@
 //! Options of a system.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use endpoints::topic::PARTITIONS_DEFAULT;
 
 use crate::broker::Kafka;
+use crate::supervisor::RESTART_DELAY_MIN;
 use endpoints::PerService;
 
 /// Environment variables, as name and value.
@@ -46,6 +48,8 @@ pub struct SystemOptions {
     pub bin_dir: Option<PathBuf>,
     /// Whether a process that dies is restarted.
     pub restart: bool,
+    /// The wait before a process that died is restarted.
+    pub restart_delay: Duration,
     /// Whether the databases get demo principals and stock.
     pub demo_data: bool,
     /// Extra environment of every process of a service. It overrides the kit's own settings.
@@ -58,6 +62,9 @@ pub struct SystemOptions {
     /// templates that are migrated once per process, and stay on the server when the system stops. To
     /// drop one, Postgres syncs the files of all databases to disk, while every other drop waits.
     pub disposable_server: bool,
+    /// Whether connections between parts go through proxies, so that [`System::cut`](super::System::cut) can
+    /// cut them. The proxies cost some throughput.
+    pub network_cuts: bool,
     /// Print no progress and no restarts.
     pub quiet: bool,
     /// Directory for logs and `system.json`. `None`: a temporary one, removed by a clean stop.
@@ -74,11 +81,13 @@ impl Default for SystemOptions {
             partitions: PARTITIONS_DEFAULT,
             bin_dir: None,
             restart: true,
+            restart_delay: RESTART_DELAY_MIN,
             demo_data: true,
             env: PerService::default(),
             first_env: PerService::default(),
             replicas: PerService::from_fn(|_| 1),
             disposable_server: false,
+            network_cuts: false,
             quiet: false,
             state_dir: None,
         }

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::launch::{self, Replica};
+use super::network::Network;
 use super::state_dir::StateDir;
 use super::{Ports, Postgres, System, SystemOptions};
 use crate::binaries::Binaries;
@@ -27,7 +28,7 @@ const TOPIC: &str = "order-events";
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// See [`System::start`].
-pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
+pub(super) async fn start(mut options: SystemOptions) -> anyhow::Result<System> {
     let progress = Progress::new(options.quiet);
     // These checks come first, before anything is started.
     let binaries = Binaries::locate(options.bin_dir.as_deref())?;
@@ -40,7 +41,8 @@ pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
     let replicas = launch::replicas(&options)?;
     let state_dir = StateDir::open(options.state_dir.as_deref())?;
 
-    let supervisor = Supervisor::new(options.restart, options.quiet);
+    let supervisor =
+        Supervisor::with_restart_delay(options.restart, options.quiet, options.restart_delay);
     let topic = Topic {
         name: format!("{}{TOPIC}", options.prefix),
         partitions: options.partitions,
@@ -65,6 +67,7 @@ pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
 
     let migrations = migrate(&endpoints, &server, &binaries, &options);
     progress.step("databases", migrations).await?;
+    let network = Network::start(&mut options, &endpoints).await?;
     let services = serve(
         &options,
         &replicas,
@@ -81,9 +84,10 @@ pub(super) async fn start(options: SystemOptions) -> anyhow::Result<System> {
         supervisor,
         cluster,
         broker,
-        partitions: options.partitions,
+        binaries,
+        options,
+        network,
         server,
-        disposable_server: options.disposable_server,
         state_dir,
     })
 }
@@ -145,7 +149,7 @@ fn describe(
 }
 
 /// Creates all databases and brings them up to date, in parallel: none depends on another.
-async fn migrate(
+pub(super) async fn migrate(
     endpoints: &Endpoints,
     server: &str,
     binaries: &Binaries,

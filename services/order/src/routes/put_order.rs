@@ -12,6 +12,7 @@ use service_kit::database::{self, Inconsistent};
 use service_kit::openapi_errors::{
     Malformed, TooLarge, Unauthenticated, Unavailable, UnsupportedMediaType,
 };
+use telemetry::http::SpanAttribute;
 use uuid::Uuid;
 
 use crate::domain::draft;
@@ -59,7 +60,12 @@ pub(super) async fn handle(
 
 async fn put(services: &Services, order: &Arc<NewOrder>) -> Result<Response, Error> {
     match services.intake.submit(order.clone()).await? {
-        Placement::Placed => Ok(http::response(order.response.clone())),
+        Placement::Placed => {
+            let mut response = http::response(order.response.clone());
+            let about = SpanAttribute("order.id", order.id.to_string());
+            response.extensions_mut().insert(about);
+            Ok(response)
+        }
         Placement::Known => respond_known(services, order).await,
         Placement::ReferenceTaken(_) | Placement::InFlight => Err(Inconsistent::new(
             "a request without a key has the outcome of one with a key",

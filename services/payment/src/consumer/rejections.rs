@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::ProviderLimits;
 use crate::domain::provider_key::refund_key;
 use crate::domain::rejection::{Consequence, reject};
 use crate::follow_ups::FollowUps;
@@ -28,7 +29,11 @@ pub struct Rejection {
 /// and changes nothing, even if the table of processed messages no longer has the first message.
 ///
 /// Returns whose chargers have work now.
-pub async fn apply(tx: &mut PgConnection, rejections: &[Rejection]) -> anyhow::Result<Vec<String>> {
+pub async fn apply(
+    tx: &mut PgConnection,
+    rejections: &[Rejection],
+    limits: &ProviderLimits,
+) -> anyhow::Result<Vec<String>> {
     // The order in which all writers lock attempts.
     let mut rejections: Vec<&Rejection> = rejections.iter().collect();
     rejections.sort_unstable_by_key(|it| (it.order_id, it.attempt));
@@ -58,7 +63,7 @@ pub async fn apply(tx: &mut PgConnection, rejections: &[Rejection]) -> anyhow::R
     for attempt in locked {
         principals.push(attempt.principal.clone());
         if let Some(rejection) = by_attempt.remove(&(attempt.order_id, attempt.attempt)) {
-            marks.extend(rejection.decide(attempt, &mut follow_ups)?);
+            marks.extend(rejection.decide(attempt, limits, &mut follow_ups)?);
         }
     }
     attempts::mark_rejected(tx, &marks)
@@ -85,9 +90,12 @@ impl Rejection {
     fn decide<'a>(
         &'a self,
         attempt: LockedAttempt,
+        limits: &ProviderLimits,
         follow_ups: &mut FollowUps,
     ) -> anyhow::Result<Option<RejectionMark<'a>>> {
-        let consequence = reject(attempt.status, attempt.tries > 0, attempt.rejected_before);
+        // A held attempt may have been sent before the restore, whatever this database counts.
+        let leased = attempt.tries > 0 || limits.holds(attempt.first_called_at);
+        let consequence = reject(attempt.status, leased, attempt.rejected_before);
         match consequence {
             Consequence::Nothing => return Ok(None),
             // A charger cancels the key.

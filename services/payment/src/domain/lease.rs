@@ -29,6 +29,8 @@ pub struct Leased {
     /// Fulfilment has rejected the order.
     pub rejected: bool,
     pub key_state: KeyState,
+    /// The attempt may have been sent before a restore, and is not sent for now.
+    pub held: bool,
     /// How long ago the key was last sent, if ever.
     pub sent_ago: Option<Duration>,
     pub call: ProviderCall,
@@ -49,7 +51,8 @@ impl Leased {
 
     /// What an absence means for this row. The provider's look-ups may lag behind its charges: until
     /// `absence_age` after the last send, an absence proves nothing. After it, a rejected attempt is
-    /// closed, and one whose key is spent has failed. Other answers stay as they are.
+    /// closed, and one whose key is spent has failed. A held attempt stays as it is: believed, the absence
+    /// would let it be sent. Other answers stay as they are.
     pub fn interpret(&self, answer: ProviderAnswer, absence_age: Duration) -> ProviderAnswer {
         if answer != ProviderAnswer::Absent {
             return answer;
@@ -62,6 +65,10 @@ impl Leased {
             _ if self.rejected && self.call.is_for_attempt() => ProviderAnswer::Cancelled,
             _ if self.key_state == KeyState::Spent => ProviderAnswer::Failed {
                 code: PROVIDER_ERROR.to_owned(),
+            },
+            _ if self.held => ProviderAnswer::Unknown {
+                reason: "held after a restore: the provider has no entry under the key".to_owned(),
+                retry_after: None,
             },
             _ => answer,
         }

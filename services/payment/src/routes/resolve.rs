@@ -37,7 +37,7 @@ pub(super) async fn attempt(
     let resolved = database::with_timeout(STORE_TIMEOUT, resolve).await?;
     services.reconciler.wake.wake();
     services.direct_charges.waiting.settled(attempt.0);
-    Ok(Json(resolved))
+    Ok(answer(&operator, resolved))
 }
 
 pub(super) async fn refund(
@@ -53,7 +53,7 @@ pub(super) async fn refund(
     };
     let resolved = database::with_timeout(STORE_TIMEOUT, resolve).await?;
     services.reconciler.wake.wake();
-    Ok(Json(resolved))
+    Ok(answer(&operator, resolved))
 }
 
 #[derive(Deserialize)]
@@ -79,7 +79,15 @@ pub(super) async fn charge(
     };
     let resolved = database::with_timeout(STORE_TIMEOUT, decide).await?;
     services.reconciler.queues.of(Queue::Refunds).wake("");
-    Ok(Json(resolved))
+    Ok(answer(&operator, resolved))
+}
+
+/// A repeat and a dry run change nothing.
+fn answer(operator: &Operator, resolved: Resolved) -> Json<Resolved> {
+    if !resolved.changed {
+        operator.nothing_changed();
+    }
+    Json(resolved)
 }
 
 pub(super) async fn list_charges(

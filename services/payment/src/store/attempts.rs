@@ -80,6 +80,8 @@ pub struct LockedAttempt {
     pub attempt: i32,
     pub status: AttemptStatus,
     pub tries: i32,
+    /// When the payment was requested, or the key was first sent.
+    pub first_called_at: Option<DateTime<Utc>>,
     pub rejected_before: bool,
     pub principal: String,
     pub amount: i64,
@@ -129,12 +131,12 @@ pub async fn lock(
     sqlx::query_as!(
         LockedAttempt,
         r#"select locked.order_id, locked.attempt, status as "status: AttemptStatus", tries,
-                  rejected_at is not null as "rejected_before!", principal, amount, currency,
+                  first_called_at, rejected_at is not null as "rejected_before!", principal, amount, currency,
                   customer_id, charge_id
            from unnest($1::uuid[], $2::integer[]) as key (order_id, attempt)
            cross join lateral (
-               select order_id, attempt, status, tries, rejected_at, principal, amount, currency,
-                      customer_id, charge_id
+               select order_id, attempt, status, tries, first_called_at, rejected_at, principal,
+                      amount, currency, customer_id, charge_id
                from payments
                where payments.order_id = key.order_id and payments.attempt = key.attempt
                  and principal_id is null

@@ -22,7 +22,7 @@ use crate::store::queues::Floors;
 /// settled becomes `unknown`.
 ///
 /// After `limits.resend_max` from its first try the provider may have forgotten the key, and the charge is
-/// looked up instead.
+/// looked up instead. The same if an operator holds charges after a restore.
 pub async fn lease_due(
     connection: &mut PgConnection,
     status: AttemptStatus,
@@ -34,7 +34,9 @@ pub async fn lease_due(
         LeasedRow,
         r#"with due as materialized (
             select first.order_id, first.attempt, extract(epoch from now() - sent_at) as sent_ago,
-                   first_called_at <= now() - make_interval(secs => $3) as forgotten
+                   first_called_at <= now() - make_interval(secs => $3)
+                       or first_called_at < $11 as forgotten,
+                   first_called_at < $11 as held
             from unnest($4::text[], $5::timestamptz[], $6::bigint[])
                 as share (principal, floor, row_max)
             cross join lateral (
@@ -59,7 +61,8 @@ pub async fn lease_due(
                   currency, payment_method, tries, correlation_id, traceparent,
                   coalesce(provider_reference, payments.order_id::text) as "reference!",
                   key_state as "key_state: KeyState", sent_ago::double precision as sent_ago,
-                  rejected_at is not null as "rejected!", coalesce(forgotten, false) as "forgotten!""#,
+                  rejected_at is not null as "rejected!", coalesce(forgotten, false) as "forgotten!",
+                  coalesce(held, false) as "held!""#,
         request.token,
         request.lease.as_secs_f64(),
         limits.resend_max.as_secs_f64(),
@@ -69,7 +72,8 @@ pub async fn lease_due(
         status.as_str(),
         AttemptStatus::leased(true).as_str(),
         AttemptStatus::leased(false).as_str(),
-        KeyState::Usable.as_str()
+        KeyState::Usable.as_str(),
+        limits.hold_before
     )
     .fetch_all(connection)
     .await?;
@@ -94,6 +98,7 @@ struct LeasedRow {
     sent_ago: Option<f64>,
     rejected: bool,
     forgotten: bool,
+    held: bool,
 }
 
 impl LeasedRow {
@@ -118,6 +123,7 @@ impl LeasedRow {
             reference: self.reference,
             rejected: self.rejected,
             key_state: self.key_state,
+            held: self.held,
             sent_ago: self.sent_ago.map(age),
             call: ProviderCall::for_attempt(situation, self.payment_method),
         }

@@ -199,6 +199,7 @@ pub async fn lease_due(
         reference: row.reference,
         rejected: false,
         key_state: row.key_state,
+        held: false,
         sent_ago: row.sent_ago.map(age),
         call: ProviderCall::for_refund(row.forgotten, row.key_state, row.charge_id, row.key),
     });

@@ -30,7 +30,9 @@ pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
         ["--retry-base-ms", "20"],
         ["--retry-max-ms", "50"],
     ];
-    let flags = fixed.as_flattened().iter().chain(flags);
+    // A flag of the test replaces the fixed one.
+    let fixed = fixed.iter().filter(|[name, _]| !flags.contains(name));
+    let flags = fixed.flatten().chain(flags);
     let program = Program::parse_from(["payment", "serve"].iter().chain(flags));
     match program.command {
         Command::Serve(config) => *config,

@@ -65,27 +65,31 @@ async fn batch_of_answers_is_recorded_in_one_commit() {
     assert_eq!(harness.count("select count(*) from outbox").await, 50);
 }
 
-/// Makes the first updates of attempts fail as the victims of a deadlock do. The sequence counts them
-/// across rollbacks.
-const DEADLOCKS: &str = "
-    create sequence deadlocks;
-    create function deadlock() returns trigger language plpgsql as $$
+/// Makes the first updates of attempts fail as the victims of a deadlock do, then as those of a conflict of
+/// serializable transactions. The sequence counts them across rollbacks.
+const ROLLBACKS: &str = "
+    create sequence rollbacks;
+    create function roll_back() returns trigger language plpgsql as $$
     begin
-        if new.status = 'captured' and nextval('deadlocks') <= 3 then
-            raise exception 'deadlock detected' using errcode = '40P01';
-        end if;
-        return new;
+        case when new.status <> 'captured' then return new;
+             else null;
+        end case;
+        case nextval('rollbacks')
+            when 1, 2 then raise exception 'deadlock' using errcode = '40P01';
+            when 3, 4 then raise exception 'conflict' using errcode = '40001';
+            else return new;
+        end case;
     end $$;
-    create trigger deadlock before update on payments for each row execute function deadlock();";
+    create trigger roll_back before update on payments for each row execute function roll_back();";
 
 #[tokio::test]
-async fn deadlock_drops_no_answers() {
+async fn rolled_back_commits_drop_no_answers() {
     let harness = Harness::create().await;
     mount_captures(&harness.psp).await;
     for _ in 0..5 {
         harness.open_new().await;
     }
-    harness.execute(DEADLOCKS).await;
+    harness.execute(ROLLBACKS).await;
     let stepper = harness.stepper(LONG);
     assert_eq!(stepper.lease().await, 5);
     stepper.all_answered(5).await;

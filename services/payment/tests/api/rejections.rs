@@ -2,6 +2,7 @@
 
 use chrono::Utc;
 use payment::consumer::rejections::{self, Rejection};
+use payment::domain::ProviderLimits;
 use serde_json::json;
 use uuid::Uuid;
 use wiremock::ResponseTemplate;
@@ -11,8 +12,18 @@ use crate::provider::{
     declined, key_cancelled, key_was_charged, mount_cancellation, mount_captures,
     mount_charge_response, mount_refunds, request_bodies,
 };
+use crate::stepper::LIMITS;
 
 pub(crate) async fn reject(harness: &Harness, order_id: Uuid, attempt: i32) {
+    reject_within(harness, order_id, attempt, &LIMITS).await;
+}
+
+pub(crate) async fn reject_within(
+    harness: &Harness,
+    order_id: Uuid,
+    attempt: i32,
+    limits: &ProviderLimits,
+) {
     let rejection = Rejection {
         order_id,
         attempt,
@@ -22,7 +33,9 @@ pub(crate) async fn reject(harness: &Harness, order_id: Uuid, attempt: i32) {
         requested_at: Utc::now(),
     };
     let mut tx = harness.pool.begin().await.unwrap();
-    rejections::apply(&mut tx, &[rejection]).await.unwrap();
+    rejections::apply(&mut tx, &[rejection], limits)
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
 }
 

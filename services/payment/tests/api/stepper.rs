@@ -21,6 +21,7 @@ pub(crate) const LIMITS: ProviderLimits = ProviderLimits {
     resend_max: RESEND_MAX,
     absence_age: Duration::ZERO,
     can_cancel: true,
+    hold_before: None,
 };
 /// One principal gets half of them.
 const IN_FLIGHT_MAX: usize = 256;

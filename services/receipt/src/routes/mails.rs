@@ -133,11 +133,15 @@ async fn end_hold(
     end: HoldEnd,
     request: &HeldMails,
 ) -> Result<u64, Error> {
-    match (request.order_id, request.all) {
-        (Some(id), false) => end_hold_of_order(services, operator, end, id).await,
-        (None, true) => end_hold_of_all(services, operator, end).await,
-        _ => Err(Error::Release),
+    let mails = match (request.order_id, request.all) {
+        (Some(id), false) => end_hold_of_order(services, operator, end, id).await?,
+        (None, true) => end_hold_of_all(services, operator, end).await?,
+        _ => return Err(Error::Release),
+    };
+    if mails == 0 {
+        operator.nothing_changed();
     }
+    Ok(mails)
 }
 
 /// The action and the details of the audit row.
@@ -218,6 +222,9 @@ pub(super) async fn resolve(
         let mut connection = database::acquire(&services.pool).await?;
         let mut tx = connection.begin().await?;
         let resolved = operator::decide(&mut tx, &decision).await?;
+        if matches!(resolved, Resolved::Repeated(_)) {
+            operator.nothing_changed();
+        }
         if let Resolved::Done(mail) = &resolved {
             let subject = format!("{}:{}", mail.event_id, mail.mail_type);
             let detail = json!({ "action": decision.action.as_str(), "tries": decision.tries });

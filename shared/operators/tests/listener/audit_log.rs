@@ -95,3 +95,17 @@ async fn log_is_paged_newest_first() {
         .bearer_auth(BOB);
     assert_eq!(send(nonsense).await.0, 400);
 }
+
+/// The tests run debug builds, so every test of an operator route notices a handler without an audit row.
+#[tokio::test]
+async fn change_without_an_audit_row_is_noticed() {
+    let harness = Harness::start().await;
+    let post = |path: &str| {
+        let request = harness.request(Method::POST, path);
+        request.bearer_auth(BOB).header("x-reason", "ticket 4711")
+    };
+    assert_eq!(send(post("/admin/forgetful")).await.0, 500);
+    assert_eq!(send(post("/admin/repeat")).await.0, 200);
+    assert_eq!(send(harness.change(1)).await.0, 200);
+    assert_eq!(send(post("/admin/missing")).await.0, 404);
+}

@@ -82,7 +82,15 @@ pub(crate) fn routes(pool: PgPool) -> Router {
     Router::new()
         .route("/admin/changes", get(async || "read"))
         .route("/admin/changes/{id}", post(change))
+        .route("/admin/forgetful", post(async |_: Operator| "changed"))
+        .route("/admin/repeat", post(repeat))
         .with_state(pool)
+}
+
+/// A request that finds nothing to change.
+async fn repeat(operator: Operator) -> &'static str {
+    operator.nothing_changed();
+    "nothing changed"
 }
 
 async fn change(

@@ -1,0 +1,139 @@
+//! `chargeonce canary`: a real order on a schedule, and what the provider's books say of it.
+
+mod books;
+mod exporter;
+mod one_order;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use endpoints::Service;
+use endpoints::client::Client;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::system::SystemArgs;
+use books::Books;
+use one_order::{Canary, Outcome};
+
+/// Place a real order on a schedule, and check that it ships with exactly one charge.
+///
+/// Run it beside a system that customers use: it notices what only a whole order shows. Each order is paid
+/// with a test method, under a key that a retry repeats. The canary waits until the order has shipped, counts
+/// its charges in the provider's books and prints one line. It exports the result as metrics
+/// (`GET /metrics` at --listen); the alerts CanaryFailed and CanarySilent watch them.
+///
+/// It counts in the provider's database if the description of the system has it or --psp-database-url
+/// names it, and otherwise over the provider's API.
+///
+/// Exits with 0 after SIGTERM or Ctrl-C. With --once: with 0 if the order shipped with one charge, and with 1
+/// otherwise.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Place one order, print the result and exit. No metrics.
+    #[arg(long)]
+    once: bool,
+    /// Time between the starts of two orders.
+    #[arg(long, env = "CANARY_INTERVAL_SECONDS", default_value_t = 60, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    interval: u64,
+    /// How long an order may take from the request until it has shipped.
+    #[arg(long, env = "CANARY_WITHIN_SECONDS", default_value_t = 60, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    within: u64,
+    /// Address of the metrics; port 0 picks a free port.
+    #[arg(long, env = "CANARY_LISTEN", default_value = "127.0.0.1:8085")]
+    listen: SocketAddr,
+    /// API key to order with. Give the canary a principal of its own.
+    #[arg(
+        long,
+        env = "CANARY_API_KEY",
+        default_value = "demo-key-acme",
+        hide_env_values = true
+    )]
+    key: String,
+    /// Payment method to pay with. Use one that the provider does not bill.
+    #[arg(long, env = "CANARY_PAYMENT_METHOD", default_value = "pm_card_ok")]
+    payment_method: String,
+    /// Article to order: one unit, at a price of 1.00.
+    #[arg(long, env = "CANARY_SKU", default_value = "SKU-99")]
+    sku: String,
+    /// Base URL of the order service.
+    #[arg(long)]
+    url: Option<String>,
+    /// URL of the provider's database, to count charges in its books.
+    #[arg(long, value_name = "URL")]
+    psp_database_url: Option<String>,
+    #[command(flatten)]
+    system: SystemArgs,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let canary = args.canary()?;
+    if args.once {
+        let outcome = canary.order().await;
+        println!("{outcome}");
+        return Ok(match outcome.is_good() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        });
+    }
+    exporter::init()?;
+    let listener = TcpListener::bind(args.listen).await;
+    let listener = listener.with_context(|| format!("cannot listen on {}", args.listen))?;
+    println!("metrics at http://{}/metrics", listener.local_addr()?);
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        served = exporter::serve(listener) => served?,
+        () = place_orders(&canary, Duration::from_secs(args.interval)) => {}
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One order after the other, without end. An order that takes longer than the interval delays the next.
+async fn place_orders(canary: &Canary, interval: Duration) {
+    let mut schedule = tokio::time::interval(interval);
+    schedule.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        schedule.tick().await;
+        let outcome: Outcome = canary.order().await;
+        println!("{outcome}");
+        exporter::record(&outcome);
+    }
+}
+
+impl Args {
+    fn canary(&self) -> anyhow::Result<Canary> {
+        let system = self.system.find();
+        let order_url = match &self.url {
+            Some(url) => url.clone(),
+            None => match &system {
+                Ok(system) => system.url(Service::Order).to_owned(),
+                Err(error) => anyhow::bail!("{error:#}; or name the order service with --url"),
+            },
+        };
+        let system = system.ok();
+        let database_url = self.psp_database_url.clone().or_else(|| {
+            let url = system.as_ref()?.database_url(Service::Psp);
+            (!url.is_empty()).then(|| url.to_owned())
+        });
+        let books = match (database_url, &system) {
+            (Some(url), _) => Books::Database(url),
+            (None, Some(system)) => Books::Api(system.url(Service::Psp).to_owned()),
+            (None, None) => anyhow::bail!(
+                "the canary counts charges in the provider's books: name its database with \
+                 --psp-database-url, or describe the system"
+            ),
+        };
+        Ok(Canary {
+            client: Client::new(&order_url, &self.key)?,
+            books,
+            body: one_order::body(&self.sku, &self.payment_method),
+            within: Duration::from_secs(self.within),
+        })
+    }
+}

@@ -1,0 +1,75 @@
+// Builds and updates elements. Data reaches the page as text nodes and attributes only, never as HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export const byId = (id) => document.getElementById(id);
+
+/** An HTML element. `onclick` and the like become listeners; null and false leave an attribute out. */
+export const el = (tag, attributes, ...children) =>
+  fill(document.createElement(tag), attributes, children);
+
+/** The same for SVG. */
+export const svg = (tag, attributes, ...children) =>
+  fill(document.createElementNS(SVG, tag), attributes, children);
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+/** Changes the text only if it differs, so that screen readers and selections are left alone. */
+export function setText(node, text) {
+  const value = String(text);
+  if (node.textContent !== value) node.textContent = value;
+}
+
+export function setAttribute(node, name, value) {
+  if (value === null || value === false) node.removeAttribute(name);
+  else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+}
+
+/**
+ * Makes the children of `parent` match `items`, and keeps the elements of items that stay: focus and
+ * scroll position survive an update. `create` and `update` get the element and the item.
+ */
+export function keyed(parent, items, keyOf, create, update) {
+  const old = new Map();
+  for (const child of [...parent.children]) old.set(child.dataset.key, child);
+  let before = parent.firstElementChild;
+  for (const item of items) {
+    const key = String(keyOf(item));
+    let node = old.get(key);
+    if (!node) {
+      node = create(item);
+      node.dataset.key = key;
+    }
+    old.delete(key);
+    if (node === before) before = before.nextElementSibling;
+    else parent.insertBefore(node, before);
+    update?.(node, item);
+  }
+  for (const gone of old.values()) gone.remove();
+}
+
+/** A link to an order's story. */
+export const orderLink = (id, text) =>
+  el("a", { href: `#order=${encodeURIComponent(id)}`, class: "order-id", title: id }, text ?? shortId(id));
+
+/** The end of an id differs most: ids begin with the time. */
+export const shortId = (id) => (id.length > 13 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id);
+
+/** A message at the edge of the window. Errors stay until they are dismissed or ten seconds pass. */
+export function notify(text, kind = "info") {
+  const box = el("div", { class: "notice", "data-kind": kind });
+  const close = () => box.remove();
+  box.append(el("span", {}, text), el("button", { type: "button", "aria-label": "Dismiss", onclick: close }, "×"));
+  const notices = byId("notices");
+  notices.append(box);
+  while (notices.children.length > 3) notices.firstElementChild.remove();
+  setTimeout(close, kind === "error" ? 10_000 : 5_000);
+}

@@ -1,0 +1,55 @@
+// Numbers, times and money as people read them.
+
+const CURRENCIES = new Map();
+
+/** Minor units as money; the currency says how many digits those have. */
+export function money(minor, currency = "USD") {
+  if (minor === null || minor === undefined) return "–";
+  if (!CURRENCIES.has(currency)) CURRENCIES.set(currency, moneyFormat(currency));
+  const format = CURRENCIES.get(currency);
+  if (!format) return `${minor} ${currency}`;
+  return format.format(minor / 10 ** format.resolvedOptions().maximumFractionDigits);
+}
+
+function moneyFormat(currency) {
+  try {
+    return new Intl.NumberFormat("en-US", { style: "currency", currency });
+  } catch {
+    return null;
+  }
+}
+
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const TENTHS = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
+
+/** A count; a dash if there is none. */
+export const count = (value) => (value === null || value === undefined ? "–" : WHOLE.format(value));
+
+export const tenths = (value) => (value === null || value === undefined ? "–" : TENTHS.format(value));
+
+/** A duration with a sensible unit. */
+export function duration(ms) {
+  if (ms === null || ms === undefined || Number.isNaN(ms)) return "–";
+  if (ms < 1) return `${Math.round(ms * 1000)} µs`;
+  if (ms < 10) return `${TENTHS.format(ms)} ms`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${TENTHS.format(ms / 1000)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}
+
+const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+export const clock = (time) => CLOCK.format(new Date(time));
+
+/** How long ago, in whole seconds. Clocks of page and console are the same machine's or close. */
+export function ago(time, now = Date.now()) {
+  const seconds = Math.max(0, Math.round((now - new Date(time)) / 1000));
+  if (seconds < 2) return "just now";
+  if (seconds < 60) return `${seconds} s ago`;
+  return seconds < 3600 ? `${Math.floor(seconds / 60)} min ago` : `${Math.floor(seconds / 3600)} h ago`;
+}
+
+export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+
+/** Names of services as the page shows them. */
+export const serviceName = (name) => ({ psp: "provider", topic: "order-events" })[name] ?? name;

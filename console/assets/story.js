@@ -1,0 +1,134 @@
+// One order's story in a side panel, addressed by `#order=<id>` so that it can be linked.
+
+import { get, hasToken, post } from "./api.js";
+import { byId, el } from "./dom.js";
+import { plural, serviceName } from "./format.js";
+import * as dots from "./dots.js";
+import { stepList } from "./steps.js";
+import { waterfall } from "./waterfall.js";
+
+const REFRESH_MS = 1_000;
+
+let shown = null;
+let lastText = "";
+let timer = 0;
+let opener = null;
+
+export function start() {
+  addEventListener("hashchange", route);
+  addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && shown && !document.querySelector("dialog[open]")) close();
+  });
+  route();
+}
+
+function route() {
+  const match = location.hash.match(/^#order=([^&]+)/);
+  if (match) open(decodeURIComponent(match[1]));
+  else hide();
+}
+
+function open(id) {
+  if (shown === id) return;
+  if (!shown) opener = document.activeElement;
+  shown = id;
+  lastText = "";
+  const panel = byId("story");
+  panel.hidden = false;
+  panel.replaceChildren(head(id), el("div", { class: "story-body", id: "story-body" }, el("p", {}, "Reading the tables of every service …")));
+  panel.scrollTop = 0;
+  byId("story-title").focus({ preventScroll: true });
+  dots.follow(id);
+  if (hasToken()) post("/api/follow", { order_id: id });
+  refresh(id);
+}
+
+function head(id) {
+  return el(
+    "div",
+    { class: "story-head" },
+    el("div", {}, el("h2", { id: "story-title", tabindex: -1 }, "One order's story"), el("code", { class: "story-id" }, id)),
+    el("button", { type: "button", class: "button small", onclick: close, id: "story-close" }, "Close"),
+  );
+}
+
+function close() {
+  history.pushState(null, "", location.pathname);
+  hide();
+  // The link that opened the story may be gone from the list.
+  if (opener?.isConnected) opener.focus();
+  else byId("main").focus({ preventScroll: true });
+}
+
+function hide() {
+  clearTimeout(timer);
+  shown = null;
+  byId("story").hidden = true;
+}
+
+async function refresh(id) {
+  clearTimeout(timer);
+  const story = await get(`/api/orders/${encodeURIComponent(id)}`);
+  if (shown !== id) return;
+  if (story) show(story);
+  else if (!lastText) byId("story-body").replaceChildren(el("p", {}, "No service knows this order, or the databases do not answer. The page keeps looking."));
+  timer = setTimeout(() => refresh(id), REFRESH_MS);
+}
+
+/** Draws only a story that changed: what the person opened or selected stays as it is. */
+function show(story) {
+  const text = JSON.stringify(story);
+  if (text === lastText) return;
+  const body = byId("story-body");
+  const openParts = new Set([...body.querySelectorAll("details[open]")].map((part) => part.dataset.part));
+  lastText = text;
+  body.replaceChildren(
+    summary(story),
+    ...remarks(story),
+    facts(story),
+    el("h3", {}, "Step by step"),
+    el("p", { class: "hint" }, "Every step is read from a table. ", el("span", { class: "tag observed" }, "observed"), " marks what no table keeps: the console saw it happen."),
+    stepList(story.steps ?? []),
+    el("h3", {}, "Where the time went"),
+    waterfall(story.trace),
+    ...traceLink(story),
+  );
+  for (const part of body.querySelectorAll("details")) part.open = openParts.has(part.dataset.part);
+}
+
+function summary(story) {
+  const charges = story.charges_in_books;
+  const refunds = story.refunds_in_books ?? 0;
+  const kind = typeof charges !== "number" ? "none" : charges > 1 ? "many" : String(charges);
+  const box = el(
+    "div",
+    { class: "story-summary", "data-charges": kind },
+    el("p", { class: "story-count" }, el("strong", {}, String(charges ?? "–")), el("span", {}, `${charges === 1 ? "charge" : "charges"} in the provider's books`)),
+    el("p", {}, el("span", { class: "order-status", "data-status": story.status ?? "unknown" }, story.status ?? "unknown"), " ", story.summary ?? ""),
+  );
+  if (refunds) box.append(el("p", {}, plural(refunds, "refund")));
+  return box;
+}
+
+/** What the story lacks, and why. */
+function remarks(story) {
+  const missing = (story.missing ?? []).map(({ service, reason }) => `${serviceName(service)} did not answer: ${reason}`);
+  return [...missing, ...(story.notes ?? [])].map((text) => el("p", { class: "remark" }, text));
+}
+
+function facts(story) {
+  const pairs = [
+    ["Idempotency-Key", story.key],
+    ["Fingerprint of the request", story.fingerprint],
+    ["Reference", story.reference],
+  ];
+  const shownPairs = pairs.filter(([, value]) => value);
+  return el("dl", { class: "facts" }, shownPairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, el("code", {}, value)))));
+}
+
+function traceLink(story) {
+  const url = story.jaeger_url;
+  if (!url || !/^https?:\/\//.test(url)) return [];
+  return [el("p", {}, el("a", { href: url, target: "_blank", rel: "noreferrer" }, "Open this trace in Jaeger"))];
+}
+

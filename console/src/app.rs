@@ -1,0 +1,101 @@
+//! What every route and task of the console shares.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use endpoints::Endpoints;
+use endpoints::client;
+use endpoints::operator::OperatorClient;
+use endpoints::provider::Faults;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::hub::Hub;
+use crate::problem::Problem;
+use crate::queries::Pools;
+use crate::settings::Options;
+use crate::spans::Traces;
+use crate::state::Proof;
+
+/// The demo tenant that the console orders for.
+pub(crate) const API_KEY: &str = "demo-key-acme";
+/// The reason in the audit log for what the console changes.
+pub(crate) const REASON: &str = "console";
+/// Longest wait for an operator listener or for `/metrics`.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest wait of a new page for a fresh state.
+const FRESH_STATE_WAIT: Duration = Duration::from_millis(800);
+
+pub(crate) struct App {
+    pub(crate) options: Options,
+    pub(crate) hub: Hub,
+    pub(crate) pools: Pools,
+    /// For `/metrics` and `/readyz`.
+    pub(crate) http: reqwest::Client,
+    pub(crate) operator: OperatorClient,
+    pub(crate) stop: CancellationToken,
+    /// Wakes the sampler between two ticks.
+    pub(crate) wake: Notify,
+    /// Wakes the checker: a page opened after a while without one.
+    pub(crate) check_now: Notify,
+    /// Work that outlives the request that started it. The console stops when it has ended.
+    pub(crate) background: TaskTracker,
+    traces: Mutex<Traces>,
+    proof: Mutex<Proof>,
+}
+
+impl App {
+    pub(crate) fn new(options: Options, stop: CancellationToken) -> anyhow::Result<Self> {
+        let endpoints = &options.endpoints;
+        Ok(Self {
+            hub: Hub::new(),
+            pools: Pools::open(endpoints)?,
+            http: client::http(REQUEST_TIMEOUT)?,
+            operator: endpoints.operator(REASON, REQUEST_TIMEOUT)?,
+            stop,
+            wake: Notify::new(),
+            check_now: Notify::new(),
+            background: TaskTracker::new(),
+            traces: Mutex::default(),
+            proof: Mutex::default(),
+            options,
+        })
+    }
+
+    pub(crate) fn endpoints(&self) -> &Endpoints {
+        &self.options.endpoints
+    }
+
+    pub(crate) fn traces(&self) -> MutexGuard<'_, Traces> {
+        self.traces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the checker found last.
+    pub(crate) fn proof(&self) -> MutexGuard<'_, Proof> {
+        self.proof.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn faults(&self) -> anyhow::Result<Faults> {
+        Faults::of(self.endpoints(), REASON)
+    }
+
+    /// Fails while the demo's data is being emptied.
+    pub(crate) fn ready(&self) -> Result<(), Problem> {
+        match self.hub.memory().is_resetting {
+            true => Err(Problem::conflict(
+                "The demo's data is being emptied. Try again soon.",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Asks the sampler for a state now, and waits a moment for it. The sampler may have been idle.
+    pub(crate) async fn sample_soon(&self) {
+        let mut states = self.hub.states();
+        states.mark_unchanged();
+        self.wake.notify_one();
+        // A sampler that waits for a slow database publishes later; the page shows what there is.
+        let _ = tokio::time::timeout(FRESH_STATE_WAIT, states.changed()).await;
+    }
+}

@@ -1,0 +1,200 @@
+//! The proof on the page: the checker's verdict, and whether every accepted order exists.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Utc;
+use invariants::{Databases, ProofState, Severity, Verdict, Violation};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::app::App;
+use crate::queries;
+use crate::state::Proof;
+
+/// Between two checks while a page is open. Each costs what is new.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// The same while no page is open.
+const IDLE_INTERVAL: Duration = Duration::from_secs(30);
+/// A check may take one part in this many of the time.
+const COST_FACTOR: u32 = 10;
+/// A verdict without news for this long is no verdict: a database is down.
+const SILENCE_MAX: Duration = Duration::from_secs(6);
+/// Accepted orders that one check looks for: the newest, and the next ones of a walk over all.
+const NEWEST_ANSWERS_MAX: usize = 100;
+const WALKED_ANSWERS_MAX: usize = 100;
+/// The invariant that the console checks itself.
+const LOST: &str = "L1 no accepted order is lost";
+
+/// Checks until the console stops.
+pub(crate) async fn check(app: Arc<App>) {
+    let mut checker = Checker::new(&app);
+    loop {
+        let started = Instant::now();
+        if !app.hub.memory().is_resetting {
+            tokio::select! {
+                () = app.stop.cancelled() => return,
+                () = checker.step_or_unknown(&app) => {}
+            }
+        }
+        let has_pages = app.hub.pages() > 0;
+        let interval = if has_pages { INTERVAL } else { IDLE_INTERVAL };
+        // Until the history is read, steps follow each other.
+        let interval = if checker.is_loaded {
+            interval
+        } else {
+            Duration::ZERO
+        };
+        let pause = interval.max(started.elapsed() * COST_FACTOR);
+        tokio::select! {
+            () = app.stop.cancelled() => return,
+            () = app.check_now.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// The last result.
+pub(super) fn latest(app: &App) -> Proof {
+    Proof {
+        answers_2xx: app.hub.memory().answers_2xx,
+        ..app.proof().clone()
+    }
+}
+
+struct Checker {
+    books: invariants::Proof,
+    is_loaded: bool,
+    answers: Answers,
+    resets: u64,
+}
+
+impl Checker {
+    fn new(app: &App) -> Self {
+        let Databases {
+            order,
+            payment,
+            fulfilment,
+            receipt,
+            psp,
+        } = &app.pools.databases;
+        let databases = Databases {
+            order: order.clone(),
+            payment: payment.clone(),
+            fulfilment: fulfilment.clone(),
+            receipt: receipt.clone(),
+            psp: psp.clone(),
+        };
+        Self {
+            books: invariants::Proof::new(databases),
+            is_loaded: false,
+            answers: Answers::default(),
+            resets: app.hub.memory().resets,
+        }
+    }
+
+    /// One step. While it gets no answer the verdict is unknown; the numbers stay, and their age shows.
+    /// The step is not abandoned: it would have to read the history again.
+    async fn step_or_unknown(&mut self, app: &App) {
+        let resets = app.hub.memory().resets;
+        if resets != self.resets {
+            *self = Self::new(app);
+        }
+        let unknown = || app.proof().verdict = Verdict::Unknown;
+        let step = self.step(app);
+        tokio::pin!(step);
+        let checked = match tokio::time::timeout(SILENCE_MAX, &mut step).await {
+            Ok(checked) => checked,
+            Err(_) => {
+                unknown();
+                step.await
+            }
+        };
+        // The data may have been emptied since.
+        match checked {
+            Ok(proof) if app.hub.memory().resets == resets => *app.proof() = proof,
+            _ => unknown(),
+        }
+    }
+
+    async fn step(&mut self, app: &App) -> anyhow::Result<Proof> {
+        let mut checked = self.books.step().await?;
+        self.is_loaded = checked.loaded;
+        self.answers.look(app).await?;
+        let lost = self.answers.lost.len();
+        if let Some(order) = self.answers.lost.first() {
+            add_lost(&mut checked, lost, *order);
+        }
+        Ok(Proof {
+            checked_at: Some(Utc::now()),
+            lost,
+            ..Proof::from(checked)
+        })
+    }
+}
+
+fn add_lost(checked: &mut ProofState, lost: usize, order: Uuid) {
+    checked.verdict = Verdict::Violated;
+    checked.problems.push(Violation {
+        severity: Severity::Violated,
+        invariant: LOST,
+        detail: format!("{order}: accepted, and does not exist ({lost} in all)"),
+        order_id: Some(order.to_string()),
+    });
+}
+
+/// Looks for the orders that the console got a 2xx for.
+#[derive(Default)]
+struct Answers {
+    /// Where the walk over all answers continues.
+    next: usize,
+    lost: BTreeSet<Uuid>,
+}
+
+impl Answers {
+    async fn look(&mut self, app: &App) -> anyhow::Result<()> {
+        let all = app.hub.memory().answers();
+        let looked = self.choose(&all);
+        if looked.is_empty() {
+            return Ok(());
+        }
+        let existing = queries::existing(&app.pools.databases.order, &looked).await?;
+        let existing: BTreeSet<Uuid> = existing.into_iter().collect();
+        self.lost = looked
+            .into_iter()
+            .filter(|id| !existing.contains(id))
+            .collect();
+        Ok(())
+    }
+
+    /// The newest, the next ones of the walk, and those that were lost.
+    fn choose(&mut self, all: &[Uuid]) -> Vec<Uuid> {
+        if self.next >= all.len() {
+            self.next = 0;
+        }
+        let walked = all[self.next..].iter().take(WALKED_ANSWERS_MAX);
+        self.next += walked.len();
+        let newest = all.iter().rev().take(NEWEST_ANSWERS_MAX);
+        let chosen: BTreeSet<Uuid> = walked.chain(newest).chain(&self.lost).copied().collect();
+        chosen.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walk_looks_for_every_answer_in_turn() {
+        let all: Vec<Uuid> = (0..350).map(Uuid::from_u128).collect();
+        let mut answers = Answers::default();
+        let mut seen = BTreeSet::new();
+        for _ in 0..4 {
+            let chosen = answers.choose(&all);
+            assert!(chosen.len() <= NEWEST_ANSWERS_MAX + WALKED_ANSWERS_MAX);
+            seen.extend(chosen);
+        }
+        assert_eq!(seen.len(), all.len());
+    }
+}
