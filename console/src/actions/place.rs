@@ -84,7 +84,7 @@ pub(crate) struct Placed {
     summary: String,
 }
 
-/// One response, or why there is none.
+/// One sent copy of the request: its response, or why there is none.
 #[derive(Serialize)]
 struct Exchange {
     n: usize,
