@@ -10,6 +10,7 @@
 mod broker_loss;
 mod cancels;
 mod chaos;
+mod commands;
 mod crash_windows;
 mod direct_charges;
 mod duplicates;
@@ -21,6 +22,7 @@ mod kills;
 #[cfg(feature = "long")]
 mod long_broker_pauses;
 mod mails;
+mod odd_input;
 mod operators;
 mod outcomes;
 mod parking;
