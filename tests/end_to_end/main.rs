@@ -12,6 +12,7 @@ mod browser;
 mod canary;
 mod cancels;
 mod chaos;
+mod commands;
 mod crash_windows;
 mod direct_charges;
 mod duplicates;
@@ -23,6 +24,7 @@ mod kills;
 #[cfg(feature = "long")]
 mod long_broker_pauses;
 mod mails;
+mod odd_input;
 mod operators;
 mod outcomes;
 mod parking;
