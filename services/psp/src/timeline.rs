@@ -62,7 +62,7 @@ fn request(row: &RequestRow) -> Step {
 }
 
 fn charge_steps(row: &ChargeRow) -> Vec<Step> {
-    let outcome = Outcome {
+    let outcome = BookEntry {
         table: "charges",
         name: "charge",
         status: &row.status,
@@ -84,7 +84,7 @@ fn charge_steps(row: &ChargeRow) -> Vec<Step> {
 }
 
 fn refund_steps(row: &RefundRow) -> Vec<Step> {
-    let outcome = Outcome {
+    let outcome = BookEntry {
         table: "refunds",
         name: "refund",
         status: &row.status,
@@ -106,7 +106,7 @@ fn refund_steps(row: &RefundRow) -> Vec<Step> {
 }
 
 /// A charge or a refund, which may get its final status later.
-struct Outcome<'a> {
+struct BookEntry<'a> {
     table: &'a str,
     name: &'a str,
     status: &'a str,
@@ -117,7 +117,7 @@ struct Outcome<'a> {
     commit: &'a str,
 }
 
-impl Outcome<'_> {
+impl BookEntry<'_> {
     fn steps(&self) -> Vec<Step> {
         let Self { table, name, .. } = *self;
         let last = |at| {
