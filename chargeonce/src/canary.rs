@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::system::SystemArgs;
 use books::Books;
-use one_order::{Canary, Outcome};
+use one_order::{Canary, OrderReport};
 
 /// Place a real order on a schedule, and check that it ships with exactly one charge.
 ///
@@ -103,7 +103,7 @@ async fn place_orders(canary: &Canary, interval: Duration) {
     schedule.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         schedule.tick().await;
-        let outcome: Outcome = canary.order().await;
+        let outcome: OrderReport = canary.order().await;
         println!("{outcome}");
         exporter::record(&outcome);
     }

@@ -254,7 +254,7 @@ async fn pinned(pool: &PgPool) -> anyhow::Result<sqlx::Transaction<'static, sqlx
         "set transaction read only; set local enable_seqscan = off;
          set local enable_bitmapscan = off; set local enable_sort = off;
          set local enable_hashjoin = off; set local enable_mergejoin = off;
-         set local plan_cache_mode = force_custom_plan",
+         set local plan_cache_mode = force_custom_plan; set local jit = off",
     )
     .execute(&mut *tx)
     .await?;

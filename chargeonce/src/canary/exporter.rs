@@ -9,7 +9,7 @@ use axum::routing::get;
 use telemetry::metric;
 use tokio::net::TcpListener;
 
-use super::one_order::{Failure, Outcome};
+use super::one_order::{Failure, OrderReport};
 
 /// Records metrics from now on. Every series exists from the start: an alert cannot see the first increase
 /// of a new one.
@@ -24,7 +24,7 @@ pub(super) fn init() -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn record(outcome: &Outcome) {
+pub(super) fn record(outcome: &OrderReport) {
     metrics::counter!(metric::CANARY_ORDERS).increment(1);
     metrics::histogram!(metric::CANARY_DURATION_SECONDS).record(outcome.took.as_secs_f64());
     match &outcome.result {

@@ -21,7 +21,7 @@ pub(super) struct Canary {
 
 /// What became of one order.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct OrderReport {
     pub(super) order: Option<Uuid>,
     pub(super) result: Result<(), Failure>,
     pub(super) took: Duration,
@@ -54,13 +54,13 @@ impl Failure {
     }
 }
 
-impl Outcome {
+impl OrderReport {
     pub(super) fn is_good(&self) -> bool {
         self.result.is_ok()
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for OrderReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = self.order.map_or("–".to_owned(), |id| id.to_string());
         let seconds = self.took.as_secs_f64();
@@ -84,14 +84,14 @@ impl fmt::Display for Failure {
 
 impl Canary {
     /// Places one order and follows it to its end.
-    pub(super) async fn order(&self) -> Outcome {
+    pub(super) async fn order(&self) -> OrderReport {
         let start = Instant::now();
         let placed = self.place().await;
         let (order, result) = match placed {
             Err(failure) => (None, Err(failure)),
             Ok(order) => (Some(order), self.follow(order, start).await),
         };
-        Outcome {
+        OrderReport {
             order,
             result,
             took: start.elapsed(),
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn line_names_the_order_and_the_charges() {
-        let outcome = |result| Outcome {
+        let outcome = |result| OrderReport {
             order: Some(Uuid::from_u128(7)),
             result,
             took: Duration::from_millis(1_940),

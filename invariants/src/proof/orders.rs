@@ -37,7 +37,11 @@ const AFTER: &str = "
     ) as newest
     order by newest.created_at, newest.id limit $3";
 
-const BY_ID: &str = "select id, status, amount, created_at from orders where id = any($1)";
+/// One look-up for each id: with a plain join the planner may read the whole table and compare.
+const BY_ID: &str = "select found.id, found.status, found.amount, found.created_at
+     from unnest($1::uuid[]) as wanted (id) cross join lateral (
+         select id, status, amount, created_at from orders where id = any(array[wanted.id])
+     ) as found";
 
 /// The statuses of an order on its way, and of one that has shipped. All others end without money.
 const OPEN: [&str; 2] = ["placed", "paid"];

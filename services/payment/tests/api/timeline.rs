@@ -53,7 +53,7 @@ async fn attempt_with_a_lost_answer_shows_both_tries_and_its_key() {
 
     harness.step().await;
     let part = part(&harness, order).await;
-    assert_eq!(part.provider_keys, [key.clone()]);
+    assert_eq!(part.provider_keys, [key]);
     assert_eq!(part.status.as_deref(), Some("captured"));
     assert_eq!(step(&part, "attempt 1: key sent again").facts["tries"], "2");
     let captured = step(&part, "attempt 1 is captured");

@@ -1,4 +1,5 @@
-//! What the books have about one reference, as operators see it.
+//! What the books have about one reference, as operators see it. Lists are looked up item by item: with a plain
+//! list, a plan made on an empty table may read a whole index.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
@@ -42,9 +43,16 @@ pub async fn charges_by_keys(
 ) -> sqlx::Result<Vec<ChargeRow>> {
     sqlx::query_as!(
         ChargeRow,
-        r#"select id, idempotency_key, amount, currency, payment_method, status, failure_code,
-                  settles_at, created_at, xmin::text as "commit!"
-           from charges where idempotency_key = any($1) limit $2"#,
+        r#"select found.id, found.idempotency_key, found.amount, found.currency,
+                  found.payment_method, found.status, found.failure_code, found.settles_at,
+                  found.created_at, found.commit as "commit!"
+           from unnest($1::text[]) as wanted (key) cross join lateral (
+               select id, idempotency_key, amount, currency, payment_method, status, failure_code,
+                      settles_at, created_at, xmin::text as commit
+               from charges where idempotency_key = any(array[wanted.key])
+               order by idempotency_key, id limit $2
+           ) as found
+           limit $2"#,
         keys,
         limit
     )
@@ -73,9 +81,16 @@ pub async fn refunds(
 ) -> sqlx::Result<Vec<RefundRow>> {
     sqlx::query_as!(
         RefundRow,
-        r#"select id, charge_id, idempotency_key, amount, currency, status, failure_code, settles_at,
-                  created_at, xmin::text as "commit!"
-           from refunds where charge_id = any($1) limit $2"#,
+        r#"select found.id, found.charge_id, found.idempotency_key, found.amount, found.currency,
+                  found.status, found.failure_code, found.settles_at, found.created_at,
+                  found.commit as "commit!"
+           from unnest($1::uuid[]) as wanted (id) cross join lateral (
+               select id, charge_id, idempotency_key, amount, currency, status, failure_code,
+                      settles_at, created_at, xmin::text as commit
+               from refunds where charge_id = any(array[wanted.id])
+               order by charge_id, id limit $2
+           ) as found
+           limit $2"#,
         charges,
         limit
     )
