@@ -213,7 +213,8 @@ async fn mails_and_held_orders_are_handled_by_command() -> anyhow::Result<()> {
     fails(&harness, &release[..4]).await?;
     ensure!(done(&harness, &release).await?.contains("1 mails released"));
     ensure!(done(&harness, &release).await?.contains("0 mails released"));
-    let fail = "update receipts set status = 'failed', tries = 1 where order_id = $1";
+    let fail = "update receipts set status = 'failed', tries = 1, last_error = '550'
+                where order_id = $1";
     sqlx::query(fail).bind(orders[1]).execute(receipt).await?;
     let failed = json(&harness, &["mails", "list", "--status", "failed", "--json"]).await?;
     let event = failed[0]["event_id"].as_str().context("no event")?;
