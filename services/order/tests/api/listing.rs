@@ -187,8 +187,17 @@ async fn shipping_an_order_needs_no_new_index_entries() {
     })
     .await;
     let id = harness.post("k-1", &order()).await.order_id();
-    topic.publish_event(id, 1, EventKind::Captured).await;
-    topic.publish_event(id, 1, EventKind::Shipped).await;
+    for (event, status) in [
+        (EventKind::Captured, "paid"),
+        (EventKind::Shipped, "shipped"),
+    ] {
+        topic.publish_event(id, 1, event).await;
+        testkit::eventually("the order follows", async || {
+            let order = harness.get(&format!("/orders/{id}")).await.json();
+            order["status"] == status
+        })
+        .await;
+    }
     let updates =
         "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = 'orders'";
     testkit::eventually("both updates are HOT updates", async || {
