@@ -1,5 +1,6 @@
 //! What every route and task of the console shares.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ pub(crate) struct App {
     pub(crate) check_now: Notify,
     /// Work that outlives the request that started it. The console stops when it has ended.
     pub(crate) background: TaskTracker,
+    is_busy: AtomicBool,
     traces: Mutex<Traces>,
     proof: Mutex<Proof>,
 }
@@ -60,6 +62,7 @@ impl App {
             wake: Notify::new(),
             check_now: Notify::new(),
             background: TaskTracker::new(),
+            is_busy: AtomicBool::new(false),
             traces: Mutex::default(),
             proof: Mutex::default(),
             options,
@@ -72,6 +75,16 @@ impl App {
 
     pub(crate) fn traces(&self) -> MutexGuard<'_, Traces> {
         self.traces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether orders come faster than a person can follow. Then everything is read less often: the system
+    /// needs the CPU, and the page shows counters only.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_busy(&self, is_busy: bool) {
+        self.is_busy.store(is_busy, Ordering::Relaxed);
     }
 
     /// What the checker found last.

@@ -30,10 +30,13 @@ pub(crate) use deaths::watch_processes;
 
 /// Between two states while a page is open.
 const INTERVAL: Duration = Duration::from_millis(500);
+/// The same while orders come faster than a person can follow, and that rate.
+const BUSY_INTERVAL: Duration = Duration::from_secs(1);
+const BUSY_PER_S: f64 = 50.0;
 /// Between two samples while no page is open: enough for the charts to have no hole.
 const IDLE_INTERVAL: Duration = Duration::from_secs(10);
 /// Between two reads of the services' metrics.
-const METRICS_INTERVAL: Duration = Duration::from_secs(1);
+const METRICS_INTERVAL: Duration = Duration::from_millis(990);
 /// An unchanged state is sent again after this time.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest wait for the newest orders, and the pause after a failure: the rest of the state must go on
@@ -56,7 +59,11 @@ pub(crate) async fn run(app: Arc<App>) {
                 () = sampler.sample(&app) => {}
             }
         }
-        let interval = if has_pages { INTERVAL } else { IDLE_INTERVAL };
+        let interval = match (has_pages, app.is_busy()) {
+            (true, false) => INTERVAL,
+            (true, true) => BUSY_INTERVAL,
+            (false, _) => IDLE_INTERVAL,
+        };
         tokio::select! {
             () = app.stop.cancelled() => return,
             () = tokio::time::sleep_until(started + interval) => sampler.was_woken = false,
@@ -117,6 +124,11 @@ impl Sampler {
         if is_due {
             let now = Utc::now().timestamp();
             self.series.add(app, now, &self.metrics, &mut self.latency);
+            app.set_busy(
+                self.series
+                    .rate_per_s()
+                    .is_some_and(|rate| rate > BUSY_PER_S),
+            );
         }
         let state = self.build(app).await;
         self.publish(app, state);

@@ -10,6 +10,9 @@ use crate::state::{Flow, Proof};
 /// Provider calls without an outcome: each is repeated under the same key.
 const REPEATED: [&str; 2] = ["outcome=\"unknown\"", "outcome=\"not_accepted\""];
 
+/// Fills one box.
+type Fill<'a> = dyn Fn(&mut Node<'_>) + 'a;
+
 pub(super) fn build(
     app: &App,
     totals: &Totals,
@@ -19,7 +22,7 @@ pub(super) fn build(
 ) -> Flow {
     let urls = &app.endpoints().urls;
     let topic = [&urls.order[..], &urls.payment, &urls.fulfilment].concat();
-    let boxes: [(&'static str, &[String], &dyn Fn(&mut Node<'_>)); 6] = [
+    let boxes: [(&'static str, &[String], &Fill<'_>); 6] = [
         ("order", &urls.order, &|node| order(node, proof)),
         ("payment", &urls.payment, &payment),
         ("psp", &urls.psp, &psp),

@@ -15,6 +15,8 @@ use crate::state::Proof;
 
 /// Between two checks while a page is open. Each costs what is new.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// The same while orders come fast: most are then read once, at their end.
+const BUSY_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while no page is open.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
 /// A check may take one part in this many of the time.
@@ -39,7 +41,11 @@ pub(crate) async fn check(app: Arc<App>) {
             }
         }
         let has_pages = app.hub.pages() > 0;
-        let interval = if has_pages { INTERVAL } else { IDLE_INTERVAL };
+        let interval = match (has_pages, app.is_busy()) {
+            (true, false) => INTERVAL,
+            (true, true) => BUSY_INTERVAL,
+            (false, _) => IDLE_INTERVAL,
+        };
         // Until the history is read, steps follow each other.
         let interval = if checker.is_loaded {
             interval
