@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use endpoints::Service;
 use endpoints::client::Client;
+use endpoints::{Endpoints, Service};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -25,8 +25,8 @@ use one_order::{Canary, Outcome};
 /// its charges in the provider's books and prints one line. It exports the result as metrics
 /// (`GET /metrics` at --listen); the alerts CanaryFailed and CanarySilent watch them.
 ///
-/// It counts in the provider's database if the description of the system has it or --psp-database-url
-/// names it, and otherwise over the provider's API.
+/// It counts in the provider's database (--psp-database-url, or the one in the description of the system), or
+/// over the provider's API (--psp-url).
 ///
 /// Exits with 0 after SIGTERM or Ctrl-C. With --once: with 0 if the order shipped with one charge, and with 1
 /// otherwise.
@@ -66,6 +66,9 @@ pub(crate) struct Args {
     /// URL of the provider's database, to count charges in its books.
     #[arg(long, value_name = "URL")]
     psp_database_url: Option<String>,
+    /// Base URL of the provider's API, to count charges there.
+    #[arg(long, value_name = "URL", conflicts_with = "psp_database_url")]
+    psp_url: Option<String>,
     #[command(flatten)]
     system: SystemArgs,
 }
@@ -107,6 +110,25 @@ async fn place_orders(canary: &Canary, interval: Duration) {
 }
 
 impl Args {
+    /// What a flag names, then what the description of the system has.
+    fn books(&self, system: Option<Endpoints>) -> anyhow::Result<Books> {
+        if let Some(url) = &self.psp_database_url {
+            return Ok(Books::Database(url.clone()));
+        }
+        if let Some(url) = &self.psp_url {
+            return Ok(Books::Api(url.clone()));
+        }
+        let system = system.context(
+            "the canary counts charges in the provider's books: name them with --psp-database-url or \
+             --psp-url, or describe the system",
+        )?;
+        let (database, api) = (system.database_url(Service::Psp), system.url(Service::Psp));
+        Ok(match database.is_empty() {
+            false => Books::Database(database.to_owned()),
+            true => Books::Api(api.to_owned()),
+        })
+    }
+
     fn canary(&self) -> anyhow::Result<Canary> {
         let system = self.system.find();
         let order_url = match &self.url {
@@ -116,22 +138,9 @@ impl Args {
                 Err(error) => anyhow::bail!("{error:#}; or name the order service with --url"),
             },
         };
-        let system = system.ok();
-        let database_url = self.psp_database_url.clone().or_else(|| {
-            let url = system.as_ref()?.database_url(Service::Psp);
-            (!url.is_empty()).then(|| url.to_owned())
-        });
-        let books = match (database_url, &system) {
-            (Some(url), _) => Books::Database(url),
-            (None, Some(system)) => Books::Api(system.url(Service::Psp).to_owned()),
-            (None, None) => anyhow::bail!(
-                "the canary counts charges in the provider's books: name its database with \
-                 --psp-database-url, or describe the system"
-            ),
-        };
         Ok(Canary {
             client: Client::new(&order_url, &self.key)?,
-            books,
+            books: self.books(system.ok())?,
             body: one_order::body(&self.sku, &self.payment_method),
             within: Duration::from_secs(self.within),
         })

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use chrono::Utc;
 use endpoints::Endpoints;
 use endpoints::client;
 use endpoints::operator::OperatorClient;
@@ -24,6 +25,8 @@ pub(crate) const API_KEY: &str = "demo-key-acme";
 pub(crate) const REASON: &str = "console";
 /// Longest wait for an operator listener or for `/metrics`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// An older proof is renewed when a page opens.
+const PROOF_AGE_MAX: chrono::Duration = chrono::Duration::seconds(1);
 /// Longest wait of a new page for a fresh state.
 const FRESH_STATE_WAIT: Duration = Duration::from_millis(800);
 
@@ -87,6 +90,14 @@ impl App {
                 "The demo's data is being emptied. Try again soon.",
             )),
             false => Ok(()),
+        }
+    }
+
+    /// Wakes the checker, unless it has just checked.
+    pub(crate) fn check_soon(&self) {
+        let is_fresh = |at| Utc::now() - at < PROOF_AGE_MAX;
+        if !self.proof().checked_at.is_some_and(is_fresh) {
+            self.check_now.notify_one();
         }
     }
 

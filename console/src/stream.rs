@@ -23,6 +23,8 @@ const PAGES_MAX: usize = 16;
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn state(Extract(app): Extract<Arc<App>>) -> Response {
+    // A program that polls is no open page, and still gets a fresh proof soon.
+    app.check_soon();
     app.sample_soon().await;
     let json = app.hub.states().borrow().to_string();
     ([(header::CONTENT_TYPE, "application/json")], json).into_response()
@@ -39,7 +41,7 @@ pub(crate) async fn stream(Extract(app): Extract<Arc<App>>) -> Result<Response, 
     }
     // A receiver of events counts as a page, and wakes the sampler.
     let events = app.hub.events();
-    app.check_now.notify_one();
+    app.check_soon();
     app.sample_soon().await;
     let mut states = app.hub.states();
     // The first state is sent at once.

@@ -11,36 +11,42 @@ use crate::{Severity, Violation};
 type Row = (String, i64, i64, i64, i64, i64, i64);
 
 /// Counts money that moved: a charge that is pending or has failed took none, and such a refund gave none
-/// back. A refund counts for the order of its charge, regardless of the refund's own reference. Takes the
-/// further conditions of refunds and of charges.
+/// back. A refund counts for the order of its charge, regardless of the refund's own reference. Takes where
+/// `charges` and `back`, the refunds of a charge, come from.
 macro_rules! by_order {
-    ($refunds:literal, $charges:literal) => {
+    ($from:literal) => {
         concat!(
-            "with back as (
-                select charge_id, count(*) as refunds, sum(amount) as amount
-                from refunds where status = 'refunded'",
-            $refunds,
-            " group by charge_id
-            )
-            select reference, count(*), sum(charges.amount)::bigint,
-                   coalesce(sum(back.amount), 0)::bigint, coalesce(max(back.refunds), 0),
-                   count(*) filter (where back.amount is null or back.amount < charges.amount),
-                   coalesce(sum(charges.amount) filter
-                       (where back.amount is null or back.amount < charges.amount), 0)::bigint
-            from charges left join back on back.charge_id = charges.id
-            where charges.status = 'captured'",
-            $charges,
+            "select reference, count(*), sum(charges.amount)::bigint,
+                    coalesce(sum(back.amount), 0)::bigint, coalesce(max(back.refunds), 0),
+                    count(*) filter (where back.amount is null or back.amount < charges.amount),
+                    coalesce(sum(charges.amount) filter
+                        (where back.amount is null or back.amount < charges.amount), 0)::bigint
+             from ",
+            $from,
             " group by reference"
         )
     };
 }
 
 /// The whole ledger.
-const BY_ORDER: &str = by_order!("", "");
-/// These orders only.
+const BY_ORDER: &str = by_order!(
+    "charges left join (
+         select charge_id, count(*) as refunds, sum(amount) as amount
+         from refunds where status = 'refunded' group by charge_id
+     ) as back on back.charge_id = charges.id
+     where charges.status = 'captured'"
+);
+/// These orders only: one look-up for each order, and one for each of its charges.
 const OF_ORDERS: &str = by_order!(
-    " and charge_id = any(array(select id from charges where reference = any($1)))",
-    " and reference = any($1)"
+    "unnest($1::text[]) as wanted (name)
+     cross join lateral (
+         select id, reference, amount from charges
+         where reference = wanted.name and status = 'captured'
+     ) as charges
+     left join lateral (
+         select count(*) as refunds, sum(amount) as amount
+         from refunds where charge_id = charges.id and status = 'refunded'
+     ) as back on true"
 );
 
 /// The provider's ledger, by order.

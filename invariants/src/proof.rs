@@ -252,6 +252,7 @@ async fn pinned(pool: &PgPool) -> anyhow::Result<sqlx::Transaction<'static, sqlx
     let mut tx = pool.begin().await?;
     sqlx::raw_sql(
         "set transaction read only; set local enable_seqscan = off;
+         set local enable_bitmapscan = off; set local enable_sort = off;
          set local enable_hashjoin = off; set local enable_mergejoin = off;
          set local plan_cache_mode = force_custom_plan",
     )

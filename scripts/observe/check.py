@@ -21,7 +21,7 @@ from promql import selectors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-PORTS = {"order": 8081, "payment": 8082, "fulfilment": 8083, "receipt": 8084, "psp": 8090}
+PORTS = {"order": 8081, "payment": 8082, "fulfilment": 8083, "receipt": 8084, "psp": 8090, "canary": 8085}
 START_SECONDS = 40
 # Longest time until every query returns a number: a message must be parked, and a few scrapes must follow.
 FIGURES_SECONDS = 60
@@ -38,7 +38,8 @@ def main(lab):
         children = []
         try:
             system = start_system(lab, scratch, children)
-            prometheus = start_prometheus(system, scratch, children)
+            canary = start_canary(lab, scratch, children)
+            prometheus = start_prometheus(system, canary, scratch, children)
             customers = Customers(system)
             customers.start()
             problems = wait_for_figures(prometheus, customers)
@@ -60,11 +61,24 @@ def start_system(lab, scratch, children):
     return json.loads((state / "system.json").read_text())
 
 
-def start_prometheus(system, scratch, children):
+def start_canary(lab, scratch, children):
+    """Starts the canary on the system; returns its address."""
+    command = [pathlib.Path(lab).parent / "chargeonce", "canary", "--interval", "2", "--listen", "127.0.0.1:0"]
+    log = scratch / "canary.log"
+    children.append(spawn([*command, "--state-dir", scratch / "state"], log.open("wb")))
+
+    def address():
+        return re.search(r"metrics at http://([^/]+)/", log.read_text())
+
+    wait_for(START_SECONDS, "the canary", children, log, address)
+    return address()[1]
+
+
+def start_prometheus(system, canary, scratch, children):
     """Starts Prometheus with the project's rules and configuration, except for the targets."""
     text = (DEPLOY / "prometheus/prometheus.yml").read_text()
     for job, port in PORTS.items():
-        target = urllib.parse.urlparse(system["urls"][job][0]).netloc
+        target = canary if job == "canary" else urllib.parse.urlparse(system["urls"][job][0]).netloc
         found = rf"(job_name: {job}\n\s+)dns_sd_configs: \[{{ names: \[{job}\], type: A, port: {port},.*"
         text, count = re.subn(found, rf'\1static_configs: [{{ targets: ["{target}"] }}]', text)
         if count != 1:

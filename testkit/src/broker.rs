@@ -139,6 +139,19 @@ impl Broker {
         ping(&self.brokers).await
     }
 
+    /// Restarts a private Apache Kafka after it lost the second half of one partition.
+    pub async fn truncate(
+        &self,
+        supervisor: &Supervisor,
+        topic: &str,
+        partition: i32,
+    ) -> anyhow::Result<()> {
+        let apache = self.apache.as_ref();
+        let apache = apache.context("only an Apache Kafka that this kit started can be cut")?;
+        let log = format!("{topic}-{partition}");
+        apache.truncate(supervisor, &log).await
+    }
+
     /// Stops a private broker. Its files are removed with the supervisor.
     pub async fn stop(self, supervisor: &Supervisor) -> anyhow::Result<()> {
         if self.is_private() {

@@ -167,6 +167,15 @@ impl System {
         self.broker.lose_data(&self.supervisor, &topic).await
     }
 
+    /// Restarts the broker after it lost the second half of one partition. Only for an Apache Kafka that this
+    /// system started.
+    pub async fn truncate_partition(&self, partition: i32) -> anyhow::Result<()> {
+        let topic = &self.endpoints.topic;
+        self.broker
+            .truncate(&self.supervisor, topic, partition)
+            .await
+    }
+
     /// How many times a process was restarted.
     pub fn restarts(&self, name: &str) -> u32 {
         self.supervisor.restarts(name)

@@ -130,17 +130,32 @@ async fn race(harness: &Harness, step: Duration) -> anyhow::Result<Vec<String>> 
     Ok(ends)
 }
 
+/// Rounds after which a side that has won no race fails the test.
+const ROUNDS_MAX: u32 = 10;
+
 #[tokio::test]
 async fn cancellations_racing_charge_and_shipment_end_one_way() -> anyhow::Result<()> {
     let harness = Harness::shared().await?;
     let mut ends = Vec::new();
-    for step_ms in [0, 2, 10] {
-        ends.extend(race(&harness, Duration::from_millis(step_ms)).await?);
+    let mut step = Duration::ZERO;
+    let count = |ends: &[String], wanted: &[&str]| {
+        let found = ends.iter().filter(|it| wanted.contains(&it.as_str()));
+        found.count()
+    };
+    for round in 1.. {
+        ends.extend(race(&harness, step).await?);
+        let (shipped, cancelled) = (
+            count(&ends, &["shipped"]),
+            count(&ends, &["cancelled", "refunded"]),
+        );
+        // Otherwise the test proves nothing: each side must win at least one race. On a busy machine an order
+        // takes longer to ship, so each round leaves it more time.
+        if round >= 3 && shipped > 0 && cancelled > 0 {
+            break;
+        }
+        anyhow::ensure!(round < ROUNDS_MAX, "one side never won: {ends:?}");
+        step = step * 2 + Duration::from_millis(2);
     }
-    // Otherwise the test proves nothing: each side must win at least one race.
-    let count = |end: &str| ends.iter().filter(|it| *it == end).count();
-    assert!(count("shipped") > 0, "{ends:?}");
-    assert!(count("cancelled") + count("refunded") > 0, "{ends:?}");
     harness.stop().await
 }
 

@@ -9,8 +9,10 @@
 
 mod broker_loss;
 mod browser;
+mod canary;
 mod cancels;
 mod chaos;
+mod commands;
 mod crash_windows;
 mod direct_charges;
 mod duplicates;
@@ -22,12 +24,14 @@ mod kills;
 #[cfg(feature = "long")]
 mod long_broker_pauses;
 mod mails;
+mod odd_input;
 mod operators;
 mod outcomes;
 mod parking;
 mod paused_payment;
 mod payer;
 mod paying_again;
+mod proof;
 mod provider_faults;
 mod provider_outcomes;
 mod receipts;
@@ -40,5 +44,6 @@ mod runbook;
 mod shared_systems;
 mod slow_provider;
 mod store_outages;
+mod timeline;
 mod trace;
 mod unknowns;

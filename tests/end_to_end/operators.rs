@@ -153,7 +153,7 @@ async fn operator_routes_are_only_on_the_operator_listener() -> anyhow::Result<(
 }
 
 /// Runs `chargeonce` on the system; returns whether it succeeded, and what it printed.
-async fn chargeonce(
+pub(crate) async fn chargeonce(
     harness: &Harness,
     token: Option<&str>,
     arguments: &[&str],

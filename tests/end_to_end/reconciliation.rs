@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::harness::{Harness, options};
 
-async fn start() -> anyhow::Result<Harness> {
+pub(crate) async fn start() -> anyhow::Result<Harness> {
     let mut options = options();
     for (name, value) in [
         ("RECONCILE_GRACE_SECONDS", "0"),
@@ -28,7 +28,7 @@ async fn reconcile(harness: &Harness) -> anyhow::Result<Value> {
 }
 
 /// An unexplained charge: made at the provider under our key, without an attempt.
-async fn charge_by_hand(harness: &Harness, reference: Uuid) -> anyhow::Result<()> {
+pub(crate) async fn charge_by_hand(harness: &Harness, reference: Uuid) -> anyhow::Result<()> {
     let key = format!("pay:{reference}:1");
     let url = format!("{}/v1/charges", harness.system.url(Service::Psp));
     let body = json!({

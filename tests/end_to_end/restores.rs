@@ -210,6 +210,63 @@ async fn restored_fulfilment_keeps_its_decisions() -> anyhow::Result<()> {
     harness.stop().await
 }
 
+/// What order loses: orders that it accepted after the backup.
+struct LostOrders {
+    posted: Uuid,
+    key: String,
+    put: Uuid,
+    refunded: Uuid,
+}
+
+async fn lose_orders(harness: &Harness) -> anyhow::Result<LostOrders> {
+    let key = new_key("posted");
+    let posted = harness.place_with(&key, &order_body(2)).await?;
+    let put = Uuid::new_v4();
+    harness.put(put).await?;
+    harness.expect_shipped_once(&[posted, put]).await?;
+    let refunded = harness.place_out_of_stock().await?;
+    harness.expect_end(refunded, "refunded").await?;
+    Ok(LostOrders {
+        posted,
+        key,
+        put,
+        refunded,
+    })
+}
+
+/// Places the lost orders again, as the document says.
+async fn place_again(
+    harness: &Harness,
+    runbook: &mut Runbook<'_>,
+    lost: &LostOrders,
+) -> anyhow::Result<()> {
+    runbook.set("ORDER_URL", harness.system.url(Service::Order));
+    runbook.set("API_KEY", "demo-key-acme");
+    let out_of_stock = order_body(1).replace("SKU-99", "SKU-not-in-stock");
+    for (step, (order, content)) in [
+        (lost.put, order_body(2)),
+        (lost.posted, order_body(2)),
+        (lost.refunded, out_of_stock),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        if step > 0 {
+            runbook.repeat(3);
+        }
+        runbook.set("ORDER", order);
+        runbook.write("order.json", &content)?;
+        runbook.run("curl").await?;
+        runbook
+            .run("chargeonce republish --service payment")
+            .await?;
+        runbook
+            .run("chargeonce republish --service fulfilment")
+            .await?;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn restored_order_lists_what_it_lost() -> anyhow::Result<()> {
     let harness = Harness::start(settings()).await?;
@@ -223,20 +280,12 @@ async fn restored_order_lists_what_it_lost() -> anyhow::Result<()> {
     let mut runbook = back_up(&harness, Service::Order).await?;
 
     // After the backup: a declined order is paid, another one is cancelled, and new ones are placed.
-    let paid = harness
-        .client
-        .pay_again(declined, &new_key("again"), "pm_card_ok")
-        .await?;
-    ensure!(paid.status == 201, "{}", paid.summary());
+    let paying = new_key("again");
+    let paid = harness.client.pay_again(declined, &paying, "pm_card_ok");
+    assert_eq!(paid.await?.status, 201);
     assert_eq!(harness.cancel(quit).await?, 204);
     harness.expect_shipped_once(&[declined]).await?;
-    let (key, body) = (new_key("posted"), order_body(2));
-    let posted = harness.place_with(&key, &body).await?;
-    let put = Uuid::new_v4();
-    harness.put(put).await?;
-    harness.expect_shipped_once(&[posted, put]).await?;
-    let refunded = harness.place_out_of_stock().await?;
-    harness.expect_end(refunded, "refunded").await?;
+    let lost = lose_orders(&harness).await?;
     let sent = mails(&harness)?;
 
     runbook.run("docker compose stop").await?;
@@ -248,7 +297,7 @@ async fn restored_order_lists_what_it_lost() -> anyhow::Result<()> {
     runbook
         .run("chargeonce republish --service fulfilment")
         .await?;
-    // The order of the backup has the end that it had.
+    // The orders of the backup get the end that they had. Only the client knows that it cancelled one.
     let shipped = harness
         .client
         .wait_for_status(declined, "shipped", SETTLE_TIMEOUT);
@@ -256,7 +305,7 @@ async fn restored_order_lists_what_it_lost() -> anyhow::Result<()> {
     assert_eq!(harness.cancel(quit).await?, 204);
     harness.expect_settled_but(ORDER_LOST).await?;
     let checked = runbook.run_to("chargeonce check", 2).await?;
-    for order in [posted, put, refunded] {
+    for order in [lost.posted, lost.put, lost.refunded] {
         let listed = format!("{ORDER_LOST}: {order}: attempt 1 captured");
         ensure!(checked.text.contains(&listed), "{checked:?}");
     }
@@ -265,34 +314,16 @@ async fn restored_order_lists_what_it_lost() -> anyhow::Result<()> {
         checked.text.contains("every invariant holds"),
         "{checked:?}"
     );
-    assert_eq!(harness.cancel(put).await?, 404);
+    assert_eq!(harness.cancel(lost.put).await?, 404);
 
-    // What a retry meets: PUT places the same order, POST another one.
-    runbook.set("ORDER_URL", harness.system.url(Service::Order));
-    runbook.set("API_KEY", "demo-key-acme");
-    for (step, order) in [put, posted, refunded].into_iter().enumerate() {
-        runbook.set("ORDER", order);
-        let content = match order == refunded {
-            true => order_body(1).replace("SKU-99", "SKU-not-in-stock"),
-            false => order_body(2),
-        };
-        runbook.write("order.json", &content)?;
-        if step > 0 {
-            runbook.repeat(3);
-        }
-        runbook.run("curl").await?;
-        runbook
-            .run("chargeonce republish --service payment")
-            .await?;
-        runbook
-            .run("chargeonce republish --service fulfilment")
-            .await?;
-    }
+    place_again(&harness, &mut runbook, &lost).await?;
     runbook.finish()?;
-    expect_end_of_all(&harness, &[declined, put, posted], refunded).await?;
+    let shipped = [declined, lost.put, lost.posted];
+    expect_end_of_all(&harness, &shipped, lost.refunded).await?;
     assert_eq!(mails(&harness)?, sent, "mails were sent again");
-    let again = harness.place_with(&key, &body).await?;
-    ensure!(again != posted, "the key was not lost");
+    // A POST with its old key places, and charges, another order.
+    let again = harness.place_with(&lost.key, &order_body(2)).await?;
+    ensure!(again != lost.posted, "the key was not lost");
     harness.expect_shipped_once(&[again]).await?;
     harness.stop().await
 }

@@ -164,13 +164,13 @@ mod tests {
             ORDER,
             vec![
                 part(Service::Order, vec![step(1, "orders", "placed")]),
-                (Service::Psp, Err("connection refused".to_owned())),
+                (Service::Psp, Err("connection closed".to_owned())),
             ],
         );
         assert_eq!(whats(&story), ["placed"]);
         assert_eq!(
             (&*story.missing[0].service, &*story.missing[0].reason),
-            ("psp", "connection refused")
+            ("psp", "connection closed")
         );
         assert_eq!(story.charges_in_books, None);
         assert!(

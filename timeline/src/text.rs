@@ -94,7 +94,7 @@ mod tests {
         ];
         let answers = vec![
             (Service::Payment, Ok(part.finish())),
-            (Service::Psp, Err("connection refused".to_owned())),
+            (Service::Psp, Err("connection closed".to_owned())),
         ];
         let text = text(&merge(Uuid::from_u128(7), answers));
         let lines: Vec<&str> = text.lines().filter(|it| it.contains("commit")).collect();
@@ -103,7 +103,7 @@ mod tests {
         assert!(lines[1].contains("+1.900 s") && lines[1].contains("$ attempt 1"));
         assert!(text.contains('…'), "{text}");
         assert!(
-            text.contains("psp did not answer: connection refused"),
+            text.contains("psp did not answer: connection closed"),
             "{text}"
         );
     }

@@ -80,13 +80,13 @@ fn default_quantity() -> u32 {
 pub(crate) struct Placed {
     order_id: Option<Uuid>,
     key: String,
-    answers: Vec<Answer>,
+    answers: Vec<Exchange>,
     summary: String,
 }
 
-/// One response, or why there is none.
+/// One sent copy of the request: its response, or why there is none.
 #[derive(Serialize)]
-struct Answer {
+struct Exchange {
     n: usize,
     status: Option<u16>,
     replayed: bool,
@@ -134,7 +134,7 @@ fn order_body(request: &Request, quantity: u32) -> String {
     .to_string()
 }
 
-async fn at_once(sender: &Arc<Sender>, text: &str) -> Vec<Answer> {
+async fn at_once(sender: &Arc<Sender>, text: &str) -> Vec<Exchange> {
     let mut requests = JoinSet::new();
     for n in 1..=AT_ONCE {
         let (sender, text) = (Arc::clone(sender), text.to_owned());
@@ -146,7 +146,7 @@ async fn at_once(sender: &Arc<Sender>, text: &str) -> Vec<Answer> {
 }
 
 /// Remembers and follows the order, and says what happened in one line.
-fn conclude(app: &App, key: String, mode: Mode, answers: Vec<Answer>) -> Placed {
+fn conclude(app: &App, key: String, mode: Mode, answers: Vec<Exchange>) -> Placed {
     let mut orders = BTreeSet::new();
     for answer in &answers {
         let is_accepted = answer
@@ -204,20 +204,22 @@ impl Sender {
         )
     }
 
-    async fn send(&self, n: usize, text: &str) -> Answer {
+    async fn send(&self, n: usize, text: &str) -> Exchange {
         let started = Instant::now();
         let response = self.request(text).send().await;
         let ms = || started.elapsed().as_millis() as u64;
         let response = match response {
             Ok(response) => response,
-            Err(error) => return Answer::none(n, ms(), format!("{:#}", anyhow::Error::new(error))),
+            Err(error) => {
+                return Exchange::none(n, ms(), format!("{:#}", anyhow::Error::new(error)));
+            }
         };
         let headers = shown_headers(response.headers());
         let status = response.status().as_u16();
         let body = response.text().await;
         let took = ms();
         match body {
-            Ok(body) => Answer {
+            Ok(body) => Exchange {
                 n,
                 status: Some(status),
                 replayed: headers
@@ -228,7 +230,7 @@ impl Sender {
                 error: None,
                 headers,
             },
-            Err(error) => Answer::none(n, took, format!("{:#}", anyhow::Error::new(error))),
+            Err(error) => Exchange::none(n, took, format!("{:#}", anyhow::Error::new(error))),
         }
     }
 
@@ -244,14 +246,14 @@ impl Sender {
     }
 
     /// Sends the whole request on a connection of its own, and closes it after the last byte.
-    async fn send_and_cut(&self, text: &str) -> Answer {
+    async fn send_and_cut(&self, text: &str) -> Exchange {
         let started = Instant::now();
         let sent = self.write_and_close(text).await;
         let error = match sent {
             Ok(()) => "The connection was cut after the last byte. No response arrived.".to_owned(),
             Err(error) => format!("{error:#}"),
         };
-        Answer::none(1, started.elapsed().as_millis() as u64, error)
+        Exchange::none(1, started.elapsed().as_millis() as u64, error)
     }
 
     async fn write_and_close(&self, text: &str) -> anyhow::Result<()> {
@@ -279,7 +281,7 @@ impl Sender {
     }
 
     /// Sends until the first request no longer holds the key.
-    async fn retry(&self, n: usize, text: &str) -> Answer {
+    async fn retry(&self, n: usize, text: &str) -> Exchange {
         for _ in 0..RETRIES_MAX {
             let answer = self.send(n, text).await;
             if answer.status != Some(409) {
@@ -291,7 +293,7 @@ impl Sender {
     }
 }
 
-impl Answer {
+impl Exchange {
     fn none(n: usize, ms: u64, error: String) -> Self {
         Self {
             n,

@@ -18,8 +18,19 @@ pub(super) fn build(
     proof: &Proof,
 ) -> Flow {
     let urls = &app.endpoints().urls;
-    let mut flow = Flow::default();
-    let mut add = |name: &'static str, urls: &[String], fill: &dyn Fn(&mut Node)| {
+    let topic = [&urls.order[..], &urls.payment, &urls.fulfilment].concat();
+    let boxes: [(&'static str, &[String], &dyn Fn(&mut Node<'_>)); 6] = [
+        ("order", &urls.order, &|node| order(node, proof)),
+        ("payment", &urls.payment, &payment),
+        ("psp", &urls.psp, &psp),
+        ("fulfilment", &urls.fulfilment, &fulfilment),
+        ("receipt", &urls.receipt, &receipt),
+        ("topic", &topic, &|node| {
+            node.set("messages", node.total("outbox_published_total", &[]));
+            node.fields.insert("up".to_owned(), json!(broker_up));
+        }),
+    ];
+    let nodes = boxes.into_iter().map(|(name, urls, fill)| {
         let mut node = Node {
             totals,
             urls,
@@ -29,64 +40,66 @@ pub(super) fn build(
             node.fields.insert("up".to_owned(), json!(up));
         }
         fill(&mut node);
-        flow.nodes.insert(name, node.fields);
+        (name, node.fields)
+    });
+    Flow {
+        nodes: nodes.collect(),
+    }
+}
+
+fn order(node: &mut Node<'_>, proof: &Proof) {
+    node.between_services();
+    node.set("orders", Some(proof.accepted as f64));
+    let (replays, other_body) = (node.outcome("replayed"), node.outcome("mismatch"));
+    let extra = json!({ "replays": replays, "other_body": other_body });
+    node.fields.insert("extra".to_owned(), extra);
+}
+
+fn payment(node: &mut Node<'_>) {
+    node.between_services();
+    let calls = REPEATED.map(|label| node.total("psp_calls_total", &[label]).unwrap_or_default());
+    let retries = node.total("inbox_retries_total", &[]).unwrap_or_default();
+    node.set("retries", Some(calls.iter().sum::<f64>() + retries));
+    node.set(
+        "unknown",
+        node.total("payments_open", &["status=\"unknown\""]),
+    );
+    node.set("leases", node.total("charges_in_flight", &[]));
+    node.set("calls", node.total("psp_calls_total", &[]));
+}
+
+fn psp(node: &mut Node<'_>) {
+    node.set(
+        "charges",
+        node.total("psp_charges_total", &["outcome=\"captured\""]),
+    );
+    node.set(
+        "refunds",
+        node.total("psp_refunds_total", &["outcome=\"refunded\""]),
+    );
+    node.set("replays", node.total("psp_replays_total", &[]));
+}
+
+fn fulfilment(node: &mut Node<'_>) {
+    node.between_services();
+    let published = |event: &str| {
+        let label = format!("type=\"{event}\"");
+        node.total("outbox_published_total", &[&label])
     };
-    add("order", &urls.order, &|node| {
-        node.between_services();
-        node.set("orders", Some(proof.accepted as f64));
-        let outcome = |outcome: &str| node.outcome(outcome);
-        let extra = json!({ "replays": outcome("replayed"), "other_body": outcome("mismatch") });
-        node.fields.insert("extra".to_owned(), extra);
-    });
-    add("payment", &urls.payment, &|node| {
-        node.between_services();
-        let calls =
-            REPEATED.map(|label| node.total("psp_calls_total", &[label]).unwrap_or_default());
-        let retries = node.total("inbox_retries_total", &[]).unwrap_or_default();
-        node.set("retries", Some(calls.iter().sum::<f64>() + retries));
-        node.set(
-            "unknown",
-            node.total("payments_open", &["status=\"unknown\""]),
-        );
-        node.set("leases", node.total("charges_in_flight", &[]));
-        node.set("calls", node.total("psp_calls_total", &[]));
-    });
-    add("psp", &urls.psp, &|node| {
-        node.set(
-            "charges",
-            node.total("psp_charges_total", &["outcome=\"captured\""]),
-        );
-        node.set(
-            "refunds",
-            node.total("psp_refunds_total", &["outcome=\"refunded\""]),
-        );
-        node.set("replays", node.total("psp_replays_total", &[]));
-    });
-    add("fulfilment", &urls.fulfilment, &|node| {
-        node.between_services();
-        let published = "outbox_published_total";
-        node.set(
-            "shipped",
-            node.total(published, &["type=\"fulfilment.shipped\""]),
-        );
-        node.set(
-            "rejected",
-            node.total(published, &["type=\"fulfilment.rejected\""]),
-        );
-    });
-    add("receipt", &urls.receipt, &|node| {
-        node.between_services();
-        node.set(
-            "sent",
-            node.total("receipt_tries_total", &["outcome=\"accepted\""]),
-        );
-    });
-    let all = [&urls.order[..], &urls.payment, &urls.fulfilment].concat();
-    add("topic", &all, &|node| {
-        node.set("messages", node.total("outbox_published_total", &[]));
-        node.fields.insert("up".to_owned(), json!(broker_up));
-    });
-    flow
+    let (shipped, rejected) = (
+        published("fulfilment.shipped"),
+        published("fulfilment.rejected"),
+    );
+    node.set("shipped", shipped);
+    node.set("rejected", rejected);
+}
+
+fn receipt(node: &mut Node<'_>) {
+    node.between_services();
+    node.set(
+        "sent",
+        node.total("receipt_tries_total", &["outcome=\"accepted\""]),
+    );
 }
 
 /// One box while it is filled.

@@ -141,7 +141,7 @@ fn nowhere() -> Endpoints {
         urls: PerService::from_fn(|_| vec![url.clone()]),
         operator_urls: PerService::from_fn(|_| vec![url.clone()]),
         operator_token: Token::demo(),
-        database_urls: PerService::from_fn(|_| "postgres://nobody@127.0.0.1:1/none".to_owned()),
+        database_urls: PerService::from_fn(|_| "postgres://none@127.0.0.1:1/none".to_owned()),
         brokers: "127.0.0.1:1".to_owned(),
         topic: "none".to_owned(),
         smtp: String::new(),

@@ -31,7 +31,7 @@ async fn actions_need_the_token_and_reads_do_not() {
 }
 
 #[tokio::test]
-async fn other_origins_and_other_names_are_refused() {
+async fn other_origins_and_other_names_are_rejected() {
     let harness = Harness::alone().await;
     let host = harness.address().to_string();
     let own = format!("http://{host}");

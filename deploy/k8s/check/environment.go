@@ -28,13 +28,17 @@ func (s *System) checkEnvironment(deployment *appsv1.Deployment, sources Sources
 			}
 			owners[variable.from] = name
 		}
-		if !isService(deployment) && name != labName {
+		if !isService(deployment) && name != labName && name != canaryName {
 			if len(variables) > 0 {
 				s.fault("Deployment %s: the settings of this tool are not checked; add a rule", name)
 			}
 			continue
 		}
-		if len(container.Command) != 1 || path.Base(container.Command[0]) != name {
+		program := name
+		if name == canaryName {
+			program = "chargeonce"
+		}
+		if len(container.Command) != 1 || path.Base(container.Command[0]) != program {
 			s.fault("Deployment %s: container %s runs %v", name, container.Name, container.Command)
 		}
 		known, err := sources.settings(name)

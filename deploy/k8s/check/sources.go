@@ -53,6 +53,9 @@ func constant(repository, file string, pattern *regexp.Regexp) (string, error) {
 // settings returns the environment variables of a service: its own and those of the shared settings that it
 // includes. For the lab, those of its commands that run in a cluster.
 func (s Sources) settings(service string) (map[string]bool, error) {
+	if service == canaryName {
+		return namesIn([]string{filepath.Join(s.repository, "chargeonce/src/canary.rs")})
+	}
 	if service == labName {
 		known, err := namesIn([]string{filepath.Join(s.repository, "chargeonce/src/create_topic.rs")})
 		if err == nil {

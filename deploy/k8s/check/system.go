@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -39,6 +40,8 @@ func (s *System) add(object runtime.Object) error {
 		s.services = append(s.services, object)
 	case *appsv1.Deployment:
 		s.deployments = append(s.deployments, object)
+	case *batchv1.CronJob:
+		s.addCronJob(object)
 	case *policyv1.PodDisruptionBudget:
 		s.budgets = append(s.budgets, object)
 	case *autoscalingv2.HorizontalPodAutoscaler:

@@ -12,6 +12,8 @@ import (
 	appsvalidation "k8s.io/kubernetes/pkg/apis/apps/validation"
 	"k8s.io/kubernetes/pkg/apis/autoscaling"
 	autoscalingvalidation "k8s.io/kubernetes/pkg/apis/autoscaling/validation"
+	"k8s.io/kubernetes/pkg/apis/batch"
+	batchvalidation "k8s.io/kubernetes/pkg/apis/batch/validation"
 	"k8s.io/kubernetes/pkg/apis/core"
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/kubernetes/pkg/apis/networking"
@@ -21,6 +23,7 @@ import (
 
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/autoscaling/install"
+	_ "k8s.io/kubernetes/pkg/apis/batch/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/networking/install"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
@@ -62,6 +65,9 @@ func validate(object runtime.Object) (field.ErrorList, error) {
 	case *apps.Deployment:
 		options := pod.GetValidationOptionsFromPodTemplate(&object.Spec.Template, nil)
 		return appsvalidation.ValidateDeployment(object, options), nil
+	case *batch.CronJob:
+		options := pod.GetValidationOptionsFromPodTemplate(&object.Spec.JobTemplate.Spec.Template, nil)
+		return batchvalidation.ValidateCronJobCreate(object, options), nil
 	case *policy.PodDisruptionBudget:
 		return policyvalidation.ValidatePodDisruptionBudget(object, policyvalidation.PodDisruptionBudgetValidationOptions{}), nil
 	case *autoscaling.HorizontalPodAutoscaler:

@@ -39,12 +39,9 @@ pub struct Recall {
     /// The restored database.
     #[arg(long, env = "DATABASE_URL")]
     pub database_url: String,
-    /// Bootstrap servers, comma separated.
-    #[arg(long, env = "KAFKA_BROKERS", default_value = "127.0.0.1:9092")]
-    pub kafka_brokers: String,
-    /// The topic of all events.
-    #[arg(long, env = "KAFKA_TOPIC", default_value = "order-events")]
-    pub kafka_topic: String,
+    /// Only the brokers and the topic are used.
+    #[command(flatten)]
+    pub kafka: service_kit::kafka::Settings,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -60,7 +60,8 @@ pub async fn recall(settings: &Recall) -> anyhow::Result<Recalled> {
         "the fulfilment service is connected to this database ({running} sessions): stop every \
          replica first, because it decides without the decisions in the topic"
     );
-    let mut history = History::open(&settings.kafka_brokers, &settings.kafka_topic).await?;
+    let mut history =
+        History::open(&settings.kafka.kafka_brokers, &settings.kafka.kafka_topic).await?;
     let mut recall = Recalled::default();
     // The content of paid orders whose decision was not read yet.
     let mut paid: HashMap<Uuid, Vec<Line>> = HashMap::new();
@@ -121,6 +122,9 @@ impl Recalled {
                 }
                 Recollection::Adopt => {
                     let lines = paid.remove(&order_id).unwrap_or_default();
+                    // A cancelled order has none: the request came before the payment.
+                    let is_cancelled = fact.status() == Status::Cancelled;
+                    let lines = if is_cancelled { vec![] } else { lines };
                     adopted.insert(order_id, (attempt, fact, lines));
                 }
                 Recollection::LaterAttempt => {

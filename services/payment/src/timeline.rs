@@ -91,30 +91,21 @@ async fn add_direct_key(
     Ok(())
 }
 
-/// The two times that a lease leaves: when the key was first sent, and when it was last sent.
-fn tries(table: &str, name: &str, times: Tries<'_>) -> Vec<Step> {
-    let mut steps = Vec::new();
-    // An attempt from an old event counts from the event: that is no try of ours.
-    let first = times
-        .first
-        .filter(|at| *at >= times.created && times.tries > 0);
-    if let Some(at) = first {
-        let step = Step::new(at, table, format!("{name}: first try leased"));
-        steps.push(step.fact("provider key", times.key));
-    }
-    let again = times.sent.filter(|at| Some(*at) > first && times.tries > 1);
-    if let Some(at) = again {
-        let step = Step::new(at, table, format!("{name}: key sent again"));
-        let step = step.fact("provider key", times.key);
-        steps.push(step.fact("tries", times.tries).severity(Severity::Fault));
-    }
-    steps
+/// The last time that a lease sent the key. Earlier tries left only their number.
+fn sent(table: &str, name: &str, try_: Try<'_>) -> Option<Step> {
+    let at = try_.sent_at?;
+    let (what, severity) = match try_.tries {
+        ..=1 => (format!("{name}: key sent"), Severity::Normal),
+        _ => (format!("{name}: key sent again"), Severity::Fault),
+    };
+    let step = Step::new(at, table, what).severity(severity);
+    let step = step.fact("provider key", try_.key);
+    Some(step.fact("tries", try_.tries))
 }
 
-struct Tries<'a> {
+/// The last try of an attempt or a refund.
+struct Try<'a> {
     key: &'a str,
     tries: i32,
-    created: DateTime<Utc>,
-    first: Option<DateTime<Utc>>,
-    sent: Option<DateTime<Utc>>,
+    sent_at: Option<DateTime<Utc>>,
 }

@@ -62,7 +62,7 @@ fn request(row: &RequestRow) -> Step {
 }
 
 fn charge_steps(row: &ChargeRow) -> Vec<Step> {
-    let outcome = Outcome {
+    let money = MoneyRow {
         table: "charges",
         name: "charge",
         status: &row.status,
@@ -80,11 +80,11 @@ fn charge_steps(row: &ChargeRow) -> Vec<Step> {
             .fact("payment method", &row.payment_method)
             .fact_if("failure code", row.failure_code.as_ref().filter(|_| failed))
     };
-    outcome.steps().into_iter().map(facts).collect()
+    money.steps().into_iter().map(facts).collect()
 }
 
 fn refund_steps(row: &RefundRow) -> Vec<Step> {
-    let outcome = Outcome {
+    let money = MoneyRow {
         table: "refunds",
         name: "refund",
         status: &row.status,
@@ -102,11 +102,11 @@ fn refund_steps(row: &RefundRow) -> Vec<Step> {
             .fact("amount", format!("{} {}", row.amount, row.currency))
             .fact_if("failure code", row.failure_code.as_ref().filter(|_| failed))
     };
-    outcome.steps().into_iter().map(facts).collect()
+    money.steps().into_iter().map(facts).collect()
 }
 
 /// A charge or a refund, which may get its final status later.
-struct Outcome<'a> {
+struct MoneyRow<'a> {
     table: &'a str,
     name: &'a str,
     status: &'a str,
@@ -117,7 +117,7 @@ struct Outcome<'a> {
     commit: &'a str,
 }
 
-impl Outcome<'_> {
+impl MoneyRow<'_> {
     fn steps(&self) -> Vec<Step> {
         let Self { table, name, .. } = *self;
         let last = |at| {

@@ -8,7 +8,7 @@ mod floor;
 
 use anyhow::Context as _;
 use chrono::Utc;
-use leases::{LeaseRequest, Work};
+use leases::{Clock, LeaseEnd, LeaseRequest, Work};
 use lettre::message::{Mailbox, Message};
 use money::{Currency, Money};
 use service_kit::{crash, database};
@@ -37,11 +37,10 @@ pub struct Sender {
     floor: Mutex<Floor>,
 }
 
-/// A leased mail, and the time until which its dialogue may start. A dialogue that starts later could
-/// outlast the lease, and another sender would send the same mail at the same time.
+/// A leased mail, and the end of its lease.
 pub struct DueMail {
     mail: Leased,
-    start_by: Instant,
+    lease_ends: LeaseEnd,
 }
 
 /// The outcome of one try. The span stays open until the outcome is recorded.
@@ -58,8 +57,15 @@ impl Sender {
             smtp,
             from,
             age_limit,
-            floor: Mutex::new(Floor::new()),
+            floor: Mutex::new(Floor::new(Clock::default())),
         }
+    }
+
+    /// Replaces the clock of the floor, for tests.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        let floor = Mutex::new(Floor::new(clock));
+        Self { floor, ..self }
     }
 }
 
@@ -68,9 +74,7 @@ impl Work for Sender {
     type Output = Tried;
 
     async fn lease(&self, request: LeaseRequest) -> anyhow::Result<Vec<DueMail>> {
-        // Measured from before the statement, so that the lease ends here before it ends in the store.
-        let now = Instant::now();
-        let start_by = now + request.lease.saturating_sub(self.smtp.dialogue_max());
+        let lease_ends = request.ends;
         let mut connection = database::acquire(&self.pool).await.context("connecting")?;
         let floor = self.floor.lock().await.current(&mut connection).await?;
         let lease = receipts::Lease {
@@ -93,7 +97,11 @@ impl Work for Sender {
             tracing::warn!(%order_id, "mail held: its event is too old, or from before a restore");
         }
         let leased = taken.leased.into_iter();
-        Ok(leased.map(|mail| DueMail { mail, start_by }).collect())
+        let due = |mail| DueMail {
+            mail,
+            lease_ends: lease_ends.clone(),
+        };
+        Ok(leased.map(due).collect())
     }
 
     fn leased(&self) {
@@ -101,10 +109,10 @@ impl Work for Sender {
     }
 
     async fn call(&self, due: DueMail) -> Tried {
-        let DueMail { mail, start_by } = due;
+        let DueMail { mail, lease_ends } = due;
         let (span, started) = (start_span(&mail), Instant::now());
         let outcome = match compose(&mail, &self.from) {
-            Ok(message) => self.smtp.send(&message, start_by).await,
+            Ok(message) => self.smtp.send(&message, &lease_ends).await,
             // The next try would fail in the same way.
             Err(error) => SendOutcome::PermanentFailure {
                 reason: format!("{error:#}"),

@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use leases::LeaseEnd;
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, TlsParameters};
@@ -21,7 +22,6 @@ use lettre::transport::smtp::commands::{Data, Ehlo, Mail, Rcpt};
 use lettre::transport::smtp::extension::ClientId;
 use lettre::transport::smtp::response::{Response, Severity};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 use crate::config::{Smtp, TlsMode};
 use crate::domain::SendOutcome;
@@ -82,12 +82,15 @@ impl Client {
         self.timeout + self.data_timeout
     }
 
-    /// Tries once to send a mail. Never fails: [`classify`] turns every failure into an outcome. Waits
-    /// until `start_by` for its turn, and starts no dialogue after that.
-    pub async fn send(&self, mail: &Message, start_by: Instant) -> SendOutcome {
-        let turn = tokio::time::timeout_at(start_by, self.dialogues.acquire()).await;
+    /// Tries once to send a mail. Never fails: [`classify`] turns every failure into an outcome. Waits for
+    /// its turn, but starts no dialogue that could outlast the lease: another sender would send the same
+    /// mail at the same time.
+    pub async fn send(&self, mail: &Message, lease_ends: &LeaseEnd) -> SendOutcome {
+        let time_to_start = || lease_ends.remaining().saturating_sub(self.dialogue_max());
+        let turn = tokio::time::timeout(time_to_start(), self.dialogues.acquire()).await;
         match turn {
-            Ok(Ok(_turn)) if Instant::now() < start_by => self.dialogue(mail).await,
+            // The machine may have been suspended during the wait.
+            Ok(Ok(_turn)) if !time_to_start().is_zero() => self.dialogue(mail).await,
             _ => SendOutcome::NotSent {
                 reason: NO_CONNECTION.to_owned(),
             },

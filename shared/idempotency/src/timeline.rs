@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 /// Keys examined to find one whose time is only roughly known.
-const EXAMINED_MAX: i64 = 1_000;
+const EXAMINED_MAX: i64 = 100;
 /// Keys of one transaction: of a whole batch at most.
 const ROWS_MAX: i64 = 10;
 

@@ -13,10 +13,9 @@ pub(crate) enum Fault {
     Infrastructure(anyhow::Error),
 }
 
-/// SQLSTATE prefixes of a database that does not match the code: a table that is not migrated yet
-/// (class 42), a standby that rejects writes (25006). An operator must repair the database. Until
-/// then these errors must not park every message.
-const WRONG_DATABASE: [&str; 2] = ["42", "25006"];
+/// SQLSTATE class of a database that does not match the code, such as a table that is not migrated yet.
+/// An operator must repair the database. Until then these errors must not park every message.
+const WRONG_DATABASE: &str = "42";
 
 impl Fault {
     /// Classifies an error that a handler returned.
@@ -42,7 +41,7 @@ fn is_wrong_database(cause: &(dyn std::error::Error + 'static)) -> bool {
         .downcast_ref::<sqlx::Error>()
         .and_then(|error| error.as_database_error())
         .and_then(|error| error.code());
-    code.is_some_and(|code| WRONG_DATABASE.iter().any(|it| code.starts_with(it)))
+    code.is_some_and(|code| code.starts_with(WRONG_DATABASE))
 }
 
 #[cfg(test)]

@@ -23,10 +23,15 @@ impl Clock {
         Self(Arc::new(now))
     }
 
+    /// Time since the start of the clock.
+    pub fn now(&self) -> Duration {
+        (self.0)()
+    }
+
     pub(crate) fn after(&self, lease: Duration) -> LeaseEnd {
         LeaseEnd {
             clock: self.clone(),
-            at: (self.0)() + lease,
+            at: self.now() + lease,
         }
     }
 }
@@ -58,7 +63,7 @@ impl LeaseEnd {
 
     /// Time until the end; zero after it.
     pub fn remaining(&self) -> Duration {
-        self.at.saturating_sub((self.clock.0)())
+        self.at.saturating_sub(self.clock.now())
     }
 }
 

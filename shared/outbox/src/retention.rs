@@ -82,8 +82,8 @@ pub async fn maintain(pool: &PgPool, retention: Retention) -> anyhow::Result<Mai
 
 /// Creates the missing partitions; returns how many.
 ///
-/// Postgres locks out all writers while it attaches a partition, and scans the default partition under
-/// that lock, unless a constraint proves that no row there belongs to the new one. So if the default
+/// Postgres locks out all writers while it attaches a partition. Under that lock it scans the default
+/// partition, unless a constraint proves that no row there belongs to the new one. So if the default
 /// partition has rows, such a constraint is added and validated first, which blocks no writer. It rejects
 /// new rows of its time range, so that range must be in the future.
 async fn create(

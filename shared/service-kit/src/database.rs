@@ -196,6 +196,19 @@ fn is_outcome_unknown(error: &sqlx::Error) -> bool {
     }
 }
 
+/// SQLSTATE prefixes of errors after which a retry may succeed.
+const TRANSIENT: [&str; 9] = [
+    "08",    // connection
+    "25006", // no writes: a standby that is not promoted yet
+    "25P03", // Postgres ended an idle transaction
+    "25P04", // Postgres ended a long transaction
+    "40",    // rollback: deadlock, serialisation
+    "53",    // out of resources
+    "55",    // lock not available
+    "57",    // operator intervention: shutdown, cancel
+    "58",    // system error
+];
+
 /// Whether a retry may succeed: the cause is the connection, the pool, a deadlock or a shutdown, and
 /// not the statement.
 pub fn is_transient(error: &sqlx::Error) -> bool {
@@ -206,13 +219,9 @@ pub fn is_transient(error: &sqlx::Error) -> bool {
         | sqlx::Error::PoolClosed
         | sqlx::Error::WorkerCrashed
         | sqlx::Error::Protocol(_) => true,
-        // 08: connection. 40: rollback (deadlock, serialisation). 53: out of resources.
-        // 55: lock not available. 57: operator intervention (shutdown, cancel). 58: system error.
-        sqlx::Error::Database(error) => error.code().is_some_and(|code| {
-            ["08", "40", "53", "55", "57", "58"]
-                .iter()
-                .any(|class| code.starts_with(class))
-        }),
+        sqlx::Error::Database(error) => error
+            .code()
+            .is_some_and(|code| TRANSIENT.iter().any(|prefix| code.starts_with(prefix))),
         _ => false,
     }
 }

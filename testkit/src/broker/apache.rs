@@ -19,6 +19,10 @@ const HEAP: &str = "-Xmx512m";
 /// garbage collector would cost the services more CPU time than they save.
 const LOW_CPU_FLAGS: [&str; 2] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
 
+/// Says that every log is complete. Without it Kafka checks its logs from their recovery points on.
+const CLEAN_SHUTDOWN: &str = ".kafka_cleanshutdown";
+const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
+
 /// A supervised node.
 #[derive(Debug)]
 pub(super) struct Apache {
@@ -80,6 +84,19 @@ impl Apache {
         self.wait_ready(supervisor).await
     }
 
+    /// Restarts the node after it lost the second half of each of these logs, as after a power failure: the bytes
+    /// that were not flushed are gone. Kafka itself then finds the last complete batch and cuts the log there.
+    /// `log`: topic and partition, as the directory is named.
+    pub(super) async fn truncate(&self, supervisor: &Supervisor, log: &str) -> Result<()> {
+        supervisor.stop(PROCESS_NAME).await?;
+        let removed = std::fs::remove_file(self.data.join(CLEAN_SHUTDOWN));
+        removed.context("Kafka did not stop cleanly")?;
+        let _ = std::fs::remove_file(self.data.join(RECOVERY_POINTS));
+        cut_in_half(&self.data.join(log))?;
+        supervisor.start_again(PROCESS_NAME)?;
+        self.wait_ready(supervisor).await
+    }
+
     async fn format(&self) -> Result<()> {
         readiness::run_once("formatting Kafka's storage", &self.format).await
     }
@@ -88,6 +105,22 @@ impl Apache {
         let probe = || async { ping(&self.brokers).await };
         readiness::wait(supervisor, PROCESS_NAME, &self.log, START_TIMEOUT, probe).await
     }
+}
+
+/// Halves the segments of a log. Indexes and producer snapshots go too; Kafka builds them again.
+fn cut_in_half(log: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(log).with_context(|| format!("no log {}", log.display()))? {
+        let path = entry?.path();
+        match path.extension().and_then(|it| it.to_str()) {
+            Some("log") => {
+                let segment = std::fs::OpenOptions::new().write(true).open(&path)?;
+                segment.set_len(segment.metadata()?.len() / 2)?;
+            }
+            Some("index" | "timeindex" | "snapshot") => std::fs::remove_file(&path)?,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn data_dir(scratch: &Scratch) -> PathBuf {

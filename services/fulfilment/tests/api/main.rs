@@ -15,4 +15,5 @@ mod recall;
 mod redelivery;
 mod statuses;
 mod stock;
+mod timeline;
 mod topic;

@@ -1,7 +1,8 @@
 //! A restored database gets its decisions back from the topic, before the service decides anything.
 
+use clap::Parser as _;
 use events::{FulfilmentRejected, FulfilmentShipped};
-use fulfilment::config::Recall;
+use fulfilment::config::{Command, Program};
 use fulfilment::recall::{Recalled, recall};
 use serde_json::Value;
 use testkit::test_topic::sealed;
@@ -22,12 +23,16 @@ async fn decisions(harness: &Harness) -> Vec<Row> {
 }
 
 async fn recall_on(harness: &Harness) -> anyhow::Result<Recalled> {
-    recall(&Recall {
-        database_url: harness.url.clone(),
-        kafka_brokers: harness.topic.brokers.clone(),
-        kafka_topic: harness.topic.name.clone(),
-    })
-    .await
+    let flags = [
+        ["fulfilment", "recall"],
+        ["--database-url", &harness.url],
+        ["--kafka-brokers", &harness.topic.brokers],
+        ["--kafka-topic", &harness.topic.name],
+    ];
+    match Program::parse_from(flags.as_flattened()).command {
+        Command::Recall(settings) => recall(&settings).await,
+        _ => unreachable!("the flags say recall"),
+    }
 }
 
 async fn published(harness: &Harness) {

@@ -28,6 +28,7 @@ mod reading;
 mod references;
 mod replays;
 mod schema;
+mod timeline;
 mod topic;
 mod unknown_formats;
 

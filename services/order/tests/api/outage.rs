@@ -224,3 +224,25 @@ async fn requests_fail_soon_while_connections_wait_for_a_lock() {
     }
     all_connections_serve(&harness, id).await;
 }
+
+/// After a failover the service may still be connected to a server that accepts no writes.
+#[tokio::test]
+async fn server_without_writes_is_an_outage_for_writes() {
+    let url = migrated().await;
+    let before = Harness::start_on(&url, |_| ()).await;
+    let (placed, declined) = tokio::join!(before.order_in("placed"), before.order_in("declined"));
+    let stored = before.stored().await;
+    let standby = format!("{url}?options[default_transaction_read_only]=on");
+    let harness = Harness::start_on(&standby, |_| ()).await;
+    for row in rows() {
+        let response = call(&harness, row.endpoint, placed, declined)
+            .response()
+            .await;
+        if row.endpoint.starts_with("GET ") {
+            response.expect(200);
+        } else {
+            expect_outage(&response, 503);
+        }
+    }
+    assert_eq!(before.stored().await, stored);
+}

@@ -62,6 +62,8 @@ async fn run_all(harness: &Harness, pool: &PgPool) {
     let paying = Uuid::new_v4().to_string();
     harness.pay(&paying, placed, "pm_card_ok").await.expect(201);
     harness.delete(placed).await.expect(204);
+    let part = crate::timeline::read(&mut connection, placed).await;
+    assert!(part.key.is_some() && part.steps.len() >= 6, "{part:#?}");
 }
 
 #[tokio::test]

@@ -64,7 +64,8 @@ pub async fn attempts_of(
     .await
 }
 
-/// Open attempts of this status, the longest due first.
+/// Open attempts of this status, the longest due first. Each principal has its own queue in the index, so
+/// the statement reads the first rows of each queue and not the whole backlog.
 pub async fn open_attempts(
     connection: &mut PgConnection,
     status: AttemptStatus,
@@ -72,13 +73,22 @@ pub async fn open_attempts(
 ) -> sqlx::Result<Vec<AttemptView>> {
     sqlx::query_as!(
         AttemptView,
-        r#"select order_id, attempt, status, amount, currency, tries, last_error,
-                  due_at as "next_try_at?", lease_token is not null as "leased!", charge_id,
-                  decline_code, failure_code, key_state as "key_state: KeyState",
-                  rejection_reason, created_at, updated_at
-           from payments
-           where status = $1 and status in ('pending', 'unknown')
-           order by due_at limit $2"#,
+        r#"select first.order_id, first.attempt, first.status, first.amount, first.currency,
+                  first.tries, first.last_error, first.due_at as "next_try_at?",
+                  first.lease_token is not null as "leased!", first.charge_id,
+                  first.decline_code, first.failure_code, first.key_state as "key_state: KeyState",
+                  first.rejection_reason, first.created_at, first.updated_at
+           from charged_principals as queue
+           cross join lateral (
+               select order_id, attempt, status, amount, currency, tries, last_error, due_at,
+                      lease_token, charge_id, decline_code, failure_code, key_state,
+                      rejection_reason, created_at, updated_at
+               from payments
+               where status = $1 and status in ('pending', 'unknown')
+                 and principal = queue.principal
+               order by due_at limit $2
+           ) as first
+           order by first.due_at limit $2"#,
         status.as_str(),
         limit
     )
@@ -102,7 +112,7 @@ pub async fn refunds_of(
     .await
 }
 
-/// Open refunds of this status, the longest due first.
+/// Open refunds of this status, the longest due first. Reads the queues as [`open_attempts`] does.
 pub async fn open_refunds(
     connection: &mut PgConnection,
     status: RefundStatus,
@@ -110,11 +120,19 @@ pub async fn open_refunds(
 ) -> sqlx::Result<Vec<RefundView>> {
     sqlx::query_as!(
         RefundView,
-        r#"select charge_id, order_id, attempt, status, amount, currency, reason, tries, last_error,
-                  due_at as "next_try_at?", refund_id, failure_code
-           from refunds
-           where status = $1 and status in ('pending', 'unknown')
-           order by due_at limit $2"#,
+        r#"select first.charge_id, first.order_id, first.attempt, first.status, first.amount,
+                  first.currency, first.reason, first.tries, first.last_error,
+                  first.due_at as "next_try_at?", first.refund_id, first.failure_code
+           from charged_principals as queue
+           cross join lateral (
+               select charge_id, order_id, attempt, status, amount, currency, reason, tries,
+                      last_error, due_at, refund_id, failure_code
+               from refunds
+               where status = $1 and status in ('pending', 'unknown')
+                 and principal = queue.principal
+               order by due_at limit $2
+           ) as first
+           order by first.due_at limit $2"#,
         status.as_str(),
         limit
     )

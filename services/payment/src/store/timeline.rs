@@ -12,7 +12,6 @@ pub struct AttemptRow {
     pub payment_method: String,
     pub status: String,
     pub tries: i32,
-    pub first_called_at: Option<DateTime<Utc>>,
     pub sent_at: Option<DateTime<Utc>>,
     pub due_at: DateTime<Utc>,
     pub leased: bool,
@@ -40,8 +39,8 @@ pub async fn attempts(
 ) -> sqlx::Result<Vec<AttemptRow>> {
     let mut rows = sqlx::query_as!(
         AttemptRow,
-        r#"select attempt, amount, currency, payment_method, status, tries, first_called_at, sent_at,
-                  due_at, lease_token is not null as "leased!", key_state, last_error, charge_id,
+        r#"select attempt, amount, currency, payment_method, status, tries, sent_at, due_at,
+                  lease_token is not null as "leased!", key_state, last_error, charge_id,
                   decline_code, failure_code, rejected_at, rejection_reason, principal_id,
                   request_key, reference, created_at, updated_at, xmin::text as "commit!"
            from payments where order_id = $1 order by attempt desc limit $2"#,
@@ -63,7 +62,6 @@ pub struct RefundRow {
     pub reason: String,
     pub status: String,
     pub tries: i32,
-    pub first_called_at: Option<DateTime<Utc>>,
     pub sent_at: Option<DateTime<Utc>>,
     pub last_error: Option<String>,
     pub refund_id: Option<String>,
@@ -80,8 +78,8 @@ pub async fn refunds(
 ) -> sqlx::Result<Vec<RefundRow>> {
     sqlx::query_as!(
         RefundRow,
-        r#"select key, charge_id, attempt, amount, currency, reason, status, tries, first_called_at,
-                  sent_at, last_error, refund_id, failure_code, created_at, updated_at,
+        r#"select key, charge_id, attempt, amount, currency, reason, status, tries, sent_at,
+                  last_error, refund_id, failure_code, created_at, updated_at,
                   xmin::text as "commit!"
            from refunds where order_id = $1 limit $2"#,
         order_id,

@@ -2,7 +2,7 @@
 
 use steps::{Severity, Step};
 
-use super::{Tries, tries};
+use super::{Try, sent};
 use crate::domain::AttemptStatus;
 use crate::store::timeline::AttemptRow;
 
@@ -22,17 +22,12 @@ pub(super) fn steps(row: &AttemptRow, key: &str, stored_by: Option<String>) -> V
             .fact("payment method", &row.payment_method)
             .fact_if("reference", row.reference.as_ref()),
     ];
-    steps.extend(tries(
-        TABLE,
-        &name,
-        Tries {
-            key,
-            tries: row.tries,
-            created: row.created_at,
-            first: row.first_called_at,
-            sent: row.sent_at,
-        },
-    ));
+    let last = Try {
+        key,
+        tries: row.tries,
+        sent_at: row.sent_at,
+    };
+    steps.extend(sent(TABLE, &name, last));
     steps.extend(rejection(row, &name));
     steps.extend(result(row, &name));
     steps

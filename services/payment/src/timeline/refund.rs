@@ -2,7 +2,7 @@
 
 use steps::{Severity, Step};
 
-use super::{Tries, tries};
+use super::{Try, sent};
 use crate::domain::RefundStatus;
 use crate::store::timeline::RefundRow;
 
@@ -20,17 +20,12 @@ pub(super) fn steps(row: &RefundRow) -> Vec<Step> {
             .fact("reason", &row.reason)
             .fact("tries", row.tries),
     ];
-    steps.extend(tries(
-        TABLE,
-        &name,
-        Tries {
-            key: &row.key,
-            tries: row.tries,
-            created: row.created_at,
-            first: row.first_called_at,
-            sent: row.sent_at,
-        },
-    ));
+    let last = Try {
+        key: &row.key,
+        tries: row.tries,
+        sent_at: row.sent_at,
+    };
+    steps.extend(sent(TABLE, &name, last));
     steps.extend(result(row, &name));
     steps
 }

@@ -37,4 +37,5 @@ mod settling;
 mod shutdown;
 mod statuses;
 mod stepper;
+mod timeline;
 mod unknowns;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use payment::domain::provider_key::charge_key;
-use payment::store::open_work;
+use payment::domain::{AttemptStatus, RefundStatus};
+use payment::store::{open_work, operator};
 use testkit::postgres::pages::PageCount;
 use uuid::Uuid;
 
@@ -118,5 +119,33 @@ async fn gauges_count_to_a_limit() {
     assert_eq!(open.pending.count, 10_000);
     for statement in count.statements().await.unwrap() {
         assert!(statement.pages < 12_000, "{statement:#?}");
+    }
+}
+
+#[tokio::test]
+async fn list_of_open_payments_reads_what_it_returns() {
+    const LIMIT: i64 = 20;
+    let harness = Harness::create().await.with_service_options(PLANS[1]);
+    harness.execute(EMPTY_STATISTICS).await;
+    let mut connection = harness.pool.acquire().await.unwrap();
+    let (pending, refunds) = (AttemptStatus::Pending, RefundStatus::Pending);
+    let listed = operator::open_attempts(&mut connection, pending, LIMIT).await;
+    assert!(listed.unwrap().is_empty());
+    let listed = operator::open_refunds(&mut connection, refunds, LIMIT).await;
+    assert!(listed.unwrap().is_empty());
+    let oldest = harness.open_for("globex", Uuid::new_v4(), 1).await;
+    oldest.unwrap();
+    // Adds the principal of the backlog.
+    harness.open_new().await;
+    harness.execute(BACKLOG).await;
+    let mut count = PageCount::begin(&harness.url).await.unwrap();
+    let listed = operator::open_attempts(&mut connection, pending, LIMIT).await;
+    let listed = listed.unwrap();
+    assert_eq!(listed.len(), LIMIT as usize);
+    assert!(listed.is_sorted_by_key(|it| it.next_try_at));
+    let listed = operator::open_refunds(&mut connection, refunds, LIMIT).await;
+    assert_eq!(listed.unwrap().len(), LIMIT as usize);
+    for statement in count.statements().await.unwrap() {
+        assert!(statement.pages < 10 * LIMIT, "{statement:#?}");
     }
 }

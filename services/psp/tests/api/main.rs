@@ -24,3 +24,4 @@ mod replays;
 mod server;
 mod statuses;
 mod stored_5xx;
+mod timeline;

@@ -11,7 +11,7 @@ use crate::domain::Status;
 pub struct AgeLimit {
     /// How old the event may be.
     pub age_max: Duration,
-    /// The mails of earlier events are held, however young they are: this database was restored, and
+    /// The mails of earlier events are held, however recent they are: this database was restored, and
     /// does not know which of them were sent. A release before this moment does not count either.
     pub hold_before: Option<DateTime<Utc>>,
 }

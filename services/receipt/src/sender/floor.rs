@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::{DateTime, TimeDelta, Utc};
+use leases::Clock;
 use service_kit::database::{Horizon, horizon};
 use sqlx::PgConnection;
-use tokio::time::Instant;
 
 use crate::store::receipts;
 
@@ -27,16 +27,19 @@ const CLOCK_MARGIN: TimeDelta = TimeDelta::seconds(1);
 pub(super) struct Floor {
     at: Option<DateTime<Utc>>,
     horizon: Horizon<DateTime<Utc>>,
-    next_move: Instant,
-    next_full_look: Instant,
+    /// Counts suspension: after it, the store's clock is far ahead of what this process has seen.
+    clock: Clock,
+    next_move: Duration,
+    next_full_look: Duration,
 }
 
 impl Floor {
-    pub(super) fn new() -> Self {
-        let now = Instant::now();
+    pub(super) fn new(clock: Clock) -> Self {
+        let now = clock.now();
         Self {
             at: None,
             horizon: Horizon::default(),
+            clock,
             next_move: now,
             next_full_look: now + FULL_LOOK_INTERVAL,
         }
@@ -47,7 +50,7 @@ impl Floor {
         &mut self,
         connection: &mut PgConnection,
     ) -> anyhow::Result<Option<DateTime<Utc>>> {
-        let now = Instant::now();
+        let now = self.clock.now();
         if now >= self.next_full_look {
             self.next_full_look = now + FULL_LOOK_INTERVAL;
             self.at = None;

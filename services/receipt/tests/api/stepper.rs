@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leases::{Done, Worker};
+use leases::{Clock, Done, Worker};
 use receipt::config::{Smtp, TlsMode};
 use receipt::domain::AgeLimit;
 use receipt::sender::{Sender, Tried};
@@ -16,7 +16,7 @@ const WEEK: AgeLimit = AgeLimit {
     age_max: Duration::from_secs(604_800),
     hold_before: None,
 };
-const TIMEOUT_MS: u64 = 1_500;
+pub(crate) const TIMEOUT_MS: u64 = 1_500;
 const IN_FLIGHT_MAX: usize = 16;
 
 pub(crate) struct Stepper {
@@ -48,12 +48,30 @@ impl Stepper {
         Self::with(harness, smtp_port, lease, TlsMode::None, connections_max)
     }
 
+    /// A sender whose floor, leases and limits follow this clock.
+    pub(crate) fn with_clock(harness: &Harness, lease: Duration, clock: Clock) -> Self {
+        let (port, mode) = (harness.smtp_port, TlsMode::None);
+        Self::with_all(harness, port, lease, mode, IN_FLIGHT_MAX, clock)
+    }
+
     fn with(
         harness: &Harness,
         smtp_port: u16,
         lease: Duration,
         tls: TlsMode,
         connections_max: usize,
+    ) -> Self {
+        let clock = Clock::default();
+        Self::with_all(harness, smtp_port, lease, tls, connections_max, clock)
+    }
+
+    fn with_all(
+        harness: &Harness,
+        smtp_port: u16,
+        lease: Duration,
+        tls: TlsMode,
+        connections_max: usize,
+        clock: Clock,
     ) -> Self {
         let (outcomes, receiver) = mpsc::channel(IN_FLIGHT_MAX);
         let settings = Smtp {
@@ -69,6 +87,7 @@ impl Stepper {
         let from = "ChargeOnce <receipts@shop.example>".parse().unwrap();
         let client = smtp::Client::new(&settings, &from).unwrap();
         let sender = Sender::new(harness.pool.clone(), client, from, WEEK);
+        let sender = sender.with_clock(clock.clone());
         let settings = leases::Settings {
             lease,
             // Only `run` uses it.
@@ -78,7 +97,7 @@ impl Stepper {
         };
         let due = Arc::new(Notify::new());
         Self {
-            sender: Worker::new(sender, settings, due, outcomes),
+            sender: Worker::new(sender, settings, due, outcomes).with_clock(clock),
             outcomes: receiver,
         }
     }
@@ -90,8 +109,12 @@ impl Stepper {
     /// Runs one step, and returns the outcomes of everything it leased.
     pub(crate) async fn send(&mut self) -> Vec<Done<Tried>> {
         let leased = self.lease().await;
-        let mut tried = Vec::with_capacity(leased);
-        while tried.len() < leased {
+        self.outcomes(leased).await
+    }
+
+    pub(crate) async fn outcomes(&mut self, count: usize) -> Vec<Done<Tried>> {
+        let mut tried = Vec::with_capacity(count);
+        while tried.len() < count {
             let next = tokio::time::timeout(EVENTUALLY, self.outcomes.recv()).await;
             tried.push(next.expect("an outcome is missing").unwrap());
         }

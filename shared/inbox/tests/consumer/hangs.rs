@@ -1,10 +1,12 @@
-//! The Kafka client hangs. The consumer says so and starts a new client.
+//! The Kafka client or the database hangs. The consumer says so and starts a new client, or takes another
+//! connection.
 
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use service_kit::Watch;
+use service_kit::{Watch, database};
+use testkit::fault_proxy::FaultProxy;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -106,6 +108,46 @@ async fn batch_that_never_succeeds_is_a_stall() {
     effects.heal();
     eventually("the message has its effect", async || {
         harness.effects(order).await == [1]
+    })
+    .await;
+    eventually("the worker is not stalled", async || !is_stalled(&watch)).await;
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+}
+
+/// The consumer's connection to the database stays open and never answers.
+#[tokio::test]
+async fn consumer_recovers_from_silent_store_connections() {
+    let harness = Harness::create().await;
+    let store = FaultProxy::to(&harness.url).await.unwrap();
+    let pool = database::Settings {
+        database_url: store.url.clone(),
+        database_connections_max: 4,
+        database_acquire_timeout_ms: 2_000,
+        database_statement_timeout_ms: 10_000,
+    };
+    let pool = database::connect_lazy(&pool, "inbox").unwrap();
+    let mut settings = settings(&harness);
+    settings.transaction_max = Duration::from_secs(3);
+    let consumer = inbox::Consumer::new(settings, pool, Effects::default()).unwrap();
+    let order = Uuid::new_v4();
+    let watch = Watch::default();
+    let (shutdown, task) = run_watched(&watch, consumer);
+    harness.topic.publish_to(0, &event(order, 1)).await;
+    eventually("the first message has its effect", async || {
+        harness.effects(order).await == [1]
+    })
+    .await;
+    store.silence();
+    harness.topic.publish_to(0, &event(order, 2)).await;
+    eventually("the consumer waits for the store", async || {
+        store.unanswered() > 0
+    })
+    .await;
+    // New connections work again, the old ones stay silent.
+    store.open();
+    eventually("the second message has its effect", async || {
+        harness.effects(order).await == [1, 2]
     })
     .await;
     eventually("the worker is not stalled", async || !is_stalled(&watch)).await;

@@ -32,3 +32,16 @@ async fn lost_commit_response_is_found_by_the_retry() {
     assert_eq!(problem["payment_id"], replay.payment_id().to_string());
     assert_eq!(call_count(&harness.psp).await, 1);
 }
+
+/// After a failover the service may still be connected to a server that accepts no writes.
+#[tokio::test]
+async fn server_without_writes_is_an_outage() {
+    let harness = Harness::create().await;
+    let standby = format!("{}?options[default_transaction_read_only]=on", harness.url);
+    let pool = PgPoolOptions::new().max_connections(2);
+    let pool = pool.connect(&standby).await.unwrap();
+    let server = ApiServer::start_with(&harness, pool, NO_WAIT, POLL_DEFAULT).await;
+    let rejected = server.client.post("k-1", &charge()).await;
+    rejected.expect_problem(503, "temporarily_unavailable");
+    assert_eq!(stored(&harness).await, [0, 0, 0, 0]);
+}
