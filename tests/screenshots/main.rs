@@ -21,7 +21,7 @@ use stage::Stage;
 use testkit::system::SystemOptions;
 
 /// Wide enough for two columns, small enough for a README.
-const ANIMATION: (u32, u32) = (1_200, 880);
+const ANIMATION: (u32, u32) = (1_200, 930);
 const PAGE: (u32, u32) = (1_280, 900);
 const NARROW: (u32, u32) = (400, 860);
 /// The last frame of the animation stays this long.
