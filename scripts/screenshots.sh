@@ -16,8 +16,7 @@ command -v img2webp >/dev/null || missing+=(webp)
 install_missing
 need_cargo
 
-cargo build --workspace --bins --features "$FEATURES"
-cargo build -p end-to-end --example screenshots --features end-to-end/screenshots
+cargo build --workspace --bins --example screenshots --features "$FEATURES,end-to-end/screenshots"
 pictures=$(mktemp -d)
 trap 'rm -rf "$pictures"' EXIT
 CHARGEONCE_BIN_DIR=$(realpath "$TARGET")/debug "$TARGET/debug/examples/screenshots" "$pictures"

@@ -48,7 +48,7 @@ const COUNTERS = {
   ],
   topic: [["messages", (n) => n.messages, "Messages in the Kafka topic"]],
 };
-const NOTES = { client: "you, the customer", psp: "the payment provider and its books" };
+const NOTES = { client: "you, the customer", psp: "the payment provider" };
 /** Boxes without a process of their own name. */
 const PROCESS_OF = { topic: "kafka" };
 

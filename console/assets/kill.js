@@ -37,6 +37,7 @@ export function onMark(mark) {
   if (["kill", "death"].includes(mark.kind) && !run.killed) {
     run.killed = mark;
     run.pid = run.pids.get(mark.process);
+    run.orderId ??= mark.order_id;
   }
   if (mark.kind === "return" && run.killed?.process === mark.process) run.back = mark;
   renderSteps();

@@ -3,13 +3,28 @@
 import { el } from "./dom.js";
 import { clock, duration, serviceName } from "./format.js";
 
+/** Facts that tell the story. The others are shown on demand. */
+const TELLING = new Set(["provider key", "tries", "amount", "response", "reason", "decline code", "failure code", "error", "next try", "process"]);
+
+let hasDetails = false;
+
+/** The list, with a switch for tables, commits and event ids that stays as it was set. */
 export function stepList(steps) {
   if (!steps.length) return el("p", {}, "No step yet.");
   const first = new Date(steps[0].at);
-  return el("ol", { class: "steps" }, steps.map((step) => stepRow(step, first)));
+  const list = el("ol", { class: "steps" }, steps.map((step, index) => stepRow(step, index, first)));
+  const box = el("input", { type: "checkbox", id: "story-details" });
+  box.checked = hasDetails;
+  const apply = () => {
+    hasDetails = box.checked;
+    list.classList.toggle("with-details", hasDetails);
+  };
+  box.addEventListener("change", apply);
+  apply();
+  return el("div", {}, el("label", { class: "details-switch" }, box, "Show tables, commits and event ids"), list);
 }
 
-function stepRow(step, first) {
+function stepRow(step, index, first) {
   const isObserved = step.source === "observed";
   const line = el(
     "p",
@@ -19,20 +34,21 @@ function stepRow(step, first) {
     isObserved ? el("span", { class: "tag observed" }, "observed") : null,
   );
   const offset = new Date(step.at) - first;
-  const time = el("time", { datetime: step.at, title: clock(step.at) }, offset ? `+${duration(offset)}` : clock(step.at));
-  return el("li", { "data-service": step.service, "data-severity": step.severity ?? "normal" }, time, el("div", {}, line, details(step)));
+  const time = el("time", { datetime: step.at, title: clock(step.at) }, index ? `+${offset ? duration(offset) : "0 ms"}` : clock(step.at));
+  return el("li", { "data-service": step.service, "data-severity": step.severity ?? "normal" }, time, el("div", {}, line, facts(step)));
 }
 
-function details(step) {
-  const pairs = Object.entries(step.facts ?? {});
-  if (step.table) pairs.push(["table", step.table]);
-  if (step.commit) pairs.push(["commit", step.commit]);
+function facts(step) {
+  const pairs = Object.entries(step.facts ?? {}).map(([name, value]) => [name, value, !TELLING.has(name)]);
+  if (step.table) pairs.push(["table", step.table, true]);
+  if (step.commit) pairs.push(["commit", step.commit, true]);
   const event = step.event;
   if (event) {
-    pairs.push(["event", `${event.type} ${event.id}`]);
-    if (event.published_at) pairs.push(["published", clock(event.published_at)]);
+    pairs.push(["event", `${event.type} ${event.id}`, true]);
+    if (event.published_at) pairs.push(["published", clock(event.published_at), true]);
   }
   const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
   if (!shown.length) return null;
-  return el("dl", { class: "step-facts" }, shown.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
+  const entry = ([name, value, isDetail]) => el("div", { class: isDetail ? "detail" : null }, el("dt", {}, name), el("dd", {}, String(value)));
+  return el("dl", { class: "step-facts" }, shown.map(entry));
 }

@@ -14,6 +14,7 @@ export function waterfall(trace) {
   const total = Math.max(1, trace.total_us ?? 0, ...spans.map(({ span }) => span.start_us + span.duration_us));
   const rows = spans.map(({ span, depth }) => bar(span, depth, total));
   const left = trace.spans.length - spans.length;
+  const isBroken = spans.filter(({ depth }) => depth === 0).length > 1;
   const services = new Set(trace.spans.map((span) => span.service));
   return el(
     "div",
@@ -21,6 +22,7 @@ export function waterfall(trace) {
     el("p", { class: "hint" }, `One trace, ${trace.spans.length} spans in ${services.size} services, ${duration(total / 1000)} in all. `, el("span", { class: "legend-wait", "aria-hidden": "true" }), " waits in an outbox or in the topic."),
     el("div", { class: "axis", "aria-hidden": "true" }, [0, 0.25, 0.5, 0.75, 1].map((part) => el("span", {}, duration((total * part) / 1000)))),
     el("ol", {}, rows),
+    isBroken ? el("p", { class: "hint" }, "A bar at the left edge without a parent: the process that made the call died before it could report it.") : null,
     left ? el("p", { class: "hint" }, `${left} more spans are not shown.`) : null,
   );
 }
@@ -53,7 +55,7 @@ function bar(span, depth, total) {
   piece.style.width = `${(100 * span.duration_us) / total}%`;
   track.append(piece);
   const name = el("span", { class: "span-name" }, el("b", {}, serviceName(span.service)), ` ${span.name}`);
-  name.style.paddingInlineStart = `${Math.min(depth, 6) * 8}px`;
+  name.style.paddingInlineStart = `${Math.min(depth, 6) * 6}px`;
   const attributes = Object.entries(span.attributes ?? {}).map(([key, value]) => `${key}: ${value}`);
   return el("li", { title: attributes.join("\n") || null, "data-kind": span.kind, "data-service": span.service }, name, track, el("span", { class: "span-time" }, duration(span.duration_us / 1000)));
 }

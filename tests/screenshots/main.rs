@@ -21,7 +21,7 @@ use stage::Stage;
 use testkit::system::SystemOptions;
 
 /// Wide enough for two columns, small enough for a README.
-const ANIMATION: (u32, u32) = (1_100, 800);
+const ANIMATION: (u32, u32) = (1_200, 930);
 const PAGE: (u32, u32) = (1_280, 900);
 const NARROW: (u32, u32) = (400, 860);
 /// The last frame of the animation stays this long.
@@ -56,14 +56,6 @@ fn options() -> SystemOptions {
 }
 
 async fn take_all(stage: &Stage, directory: &Path) -> anyhow::Result<()> {
-    let shot = async |name: &str| {
-        println!("{name}");
-        let picture = stage.browser.screenshot().await?;
-        anyhow::Ok(std::fs::write(
-            directory.join(format!("{name}.png")),
-            picture,
-        )?)
-    };
     let browser = &stage.browser;
     browser.prefer("light", false).await?;
     stage.open().await?;
@@ -74,57 +66,86 @@ async fn take_all(stage: &Stage, directory: &Path) -> anyhow::Result<()> {
     film_kill(stage, directory).await?;
     browser.resize(PAGE.0, PAGE.1).await?;
     settle(stage).await?;
-    shot("console").await?;
+    shot(stage, directory, "console").await?;
     browser.prefer("dark", false).await?;
-    shot("console-dark").await?;
-    browser.prefer("light", false).await?;
+    shot(stage, directory, "console-dark").await?;
+    // The page scrolls at once, so that no picture shows it on its way.
+    browser.prefer("light", true).await?;
+    take_story(stage, directory).await?;
+    take_controls(stage, directory).await?;
+    take_proof(stage, directory).await
+}
 
+async fn shot(stage: &Stage, directory: &Path, name: &str) -> anyhow::Result<()> {
+    println!("{name}");
+    let picture = stage.browser.screenshot().await?;
+    Ok(std::fs::write(
+        directory.join(format!("{name}.png")),
+        picture,
+    )?)
+}
+
+/// The story of the order whose charge was interrupted.
+async fn take_story(stage: &Stage, directory: &Path) -> anyhow::Result<()> {
+    let browser = &stage.browser;
     browser.click("#kill-steps a").await?;
     browser
         .wait_for("document.querySelector('.waterfall li[data-service=receipt]') !== null")
         .await?;
-    shot("console-story").await?;
+    browser.run("scrollTo(0, 0)").await?;
+    shot(stage, directory, "console-story").await?;
     browser
         .run("document.querySelector('.waterfall').previousElementSibling.scrollIntoView()")
         .await?;
-    shot("console-waterfall").await?;
-    browser.click("#story-close").await?;
+    shot(stage, directory, "console-waterfall").await?;
+    browser.click("#story-close").await
+}
 
+/// What to press, the tour, and a narrow window.
+async fn take_controls(stage: &Stage, directory: &Path) -> anyhow::Result<()> {
+    let browser = &stage.browser;
+    browser.click("#tab-points").await?;
     browser
         .run("scrollTo(0, document.querySelector('#place').offsetTop - 80)")
         .await?;
-    browser.click("#tab-points").await?;
     settle(stage).await?;
-    shot("console-break").await?;
-    browser.run("scrollTo(0, 0)").await?;
+    shot(stage, directory, "console-break").await?;
     browser.click("#tour-start").await?;
     browser.click("#tour .primary").await?;
     browser.wait_for_text("#tour-text", "One request").await?;
+    browser
+        .run("document.querySelector('#place').scrollIntoView()")
+        .await?;
     settle(stage).await?;
-    shot("console-tour").await?;
+    shot(stage, directory, "console-tour").await?;
     browser.click("#tour .quiet").await?;
-
     browser.resize(NARROW.0, NARROW.1).await?;
     browser.run("scrollTo(0, 0)").await?;
     settle(stage).await?;
-    shot("console-narrow").await?;
-    browser.resize(PAGE.0, PAGE.1).await?;
+    shot(stage, directory, "console-narrow").await?;
+    browser.resize(PAGE.0, PAGE.1).await
+}
 
+/// A second charge, and its refund.
+async fn take_proof(stage: &Stage, directory: &Path) -> anyhow::Result<()> {
+    let browser = &stage.browser;
+    let finding = "document.querySelector('#proof').dataset.finding";
     let order = stage.place_and_ship("once").await?;
     let charge = stage.charge_again(order).await?;
     browser
-        .wait_for("document.querySelector('#proof').dataset.finding === 'violated'")
+        .wait_for(&format!("{finding} === 'violated'"))
         .await?;
-    browser.run("scrollTo(0, 0)").await?;
     browser.click("#problems a").await?;
     browser.wait_for_text(".story-count", "2").await?;
-    shot("console-violated").await?;
+    browser.run("scrollTo(0, 0)").await?;
+    shot(stage, directory, "console-violated").await?;
     stage.refund(charge).await?;
     browser
-        .wait_for("document.querySelector('#proof').dataset.finding === 'repaired'")
+        .wait_for(&format!("{finding} === 'repaired'"))
         .await?;
     browser.click("#story-close").await?;
-    shot("console-repaired").await
+    browser.run("scrollTo(0, 0)").await?;
+    shot(stage, directory, "console-repaired").await
 }
 
 /// Waits until no dot moves and no message covers the page.
@@ -170,7 +191,7 @@ impl Film {
     fn write(self, directory: &Path) -> anyhow::Result<()> {
         println!("console-kill: {} frames", self.0.len());
         let ends = self.0.iter().skip(1).map(|(_, at)| *at).collect::<Vec<_>>();
-        let mut arguments = String::from("-loop 0 -lossy -q 55 -m 6\n");
+        let mut arguments = String::from("-loop 0 -lossless -m 4\n");
         for (index, (picture, at)) in self.0.iter().enumerate() {
             let path = directory.join(format!("frame-{index:04}.png"));
             let shown = ends.get(index).map_or(LAST_FRAME, |end| *end - *at);
