@@ -119,26 +119,6 @@ async fn lost_decisions_are_read_back_from_the_topic() {
     assert_eq!(harness.count("select count(*) from outbox").await, 5);
 }
 
-/// What the recall is for: without it, the order in which events are read decides again.
-#[tokio::test]
-async fn shipped_order_is_not_rejected_after_a_recall() {
-    let harness = Harness::create(&[("SKU-1", 2)]).await;
-    let (shipped, later) = (Uuid::new_v4(), Uuid::new_v4());
-    harness.topic.captured(shipped, &TWO).await;
-    publish_shipped(&harness, shipped).await;
-    recall_on(&harness).await.unwrap();
-    // A late cancellation request, and another order for the same pieces.
-    harness.topic.cancel_requested(shipped).await;
-    harness.topic.captured(later, &TWO).await;
-    let running = harness.start(&harness.group).await;
-    harness.processed(3).await;
-    running.stop().await;
-    assert_eq!(harness.shipments("shipped").await, 1);
-    assert_eq!(harness.shipments("rejected").await, 1);
-    assert_eq!(harness.events("fulfilment.rejected").await, 1);
-    assert_eq!(harness.stock("SKU-1").await, (0, 2));
-}
-
 #[tokio::test]
 async fn recall_does_not_run_beside_the_service() {
     let harness = Harness::create(&FIVE).await;
