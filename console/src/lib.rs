@@ -1,9 +1,9 @@
 //! The console: a web page about one running system. It shows the proof, the flow of orders and the
 //! story of each; it places orders, and kills, pauses and cuts parts of the system.
 //!
-//! The page is embedded. It gets a [`state`] over server-sent events, built by the [`sampler`] at most
-//! twice a second and only while a page is open. What the page does goes through [`actions`], which need
-//! the console's token. The services send their spans to the console's own collector ([`spans`]).
+//! The page is embedded. It gets a `state` over server-sent events, built by the `sampler` at most
+//! twice a second and only while a page is open. What the page does goes through `actions`, which need
+//! the console's token. The services send their spans to the console's own collector (`spans`).
 
 mod actions;
 mod app;
