@@ -39,13 +39,14 @@ async fn add_processed(
     part: &mut Part,
 ) -> sqlx::Result<()> {
     let ids: Vec<Uuid> = known.keys().copied().collect();
-    // One look-up for each id. With a plain list, a plan made on an empty table may read all messages.
+    // One look-up for each id, as a range that both columns of the primary key bound. With a list or a plain
+    // `=`, a plan made on an empty table may read all messages of the group.
     let rows = sqlx::query!(
         r#"select found.message_id, found.processed_at, found.commit as "commit!"
            from unnest($2::uuid[]) as wanted (id) cross join lateral (
                select message_id, processed_at, xmin::text as commit from processed_messages
-               where consumer_group = $1 and message_id = any(array[wanted.id])
-               order by consumer_group, message_id limit 1
+               where consumer_group = $1 and message_id between wanted.id and wanted.id
+               order by message_id limit 1
            ) as found"#,
         group,
         &ids

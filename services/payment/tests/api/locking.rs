@@ -205,12 +205,13 @@ async fn answers_survive_a_real_deadlock() {
     let crossing = sqlx::query(LOCK_ATTEMPT).bind(orders[0]);
     let crossing = tokio::time::timeout(Duration::from_secs(30), crossing.execute(&mut other));
     crossing.await.unwrap().unwrap();
+    other.close().await.unwrap();
+    recording.await.unwrap().unwrap();
+    // A session reports its statistics when it is idle, so after the recorder has repeated its commit.
     eventually("Postgres has counted the deadlock", async || {
         deadlocks(&harness.pool).await == 1
     })
     .await;
-    other.close().await.unwrap();
-    recording.await.unwrap().unwrap();
     for order in orders {
         assert_eq!(harness.payment(order, 1).await.status, "captured");
         assert_eq!(harness.event_types(order).await, ["payment.captured"]);
