@@ -6,7 +6,7 @@ use std::time::Duration;
 use leases::Done;
 use payment::charger::Answered;
 use serde_json::{Value, json};
-use sqlx::{Connection as _, PgConnection, PgPool};
+use sqlx::{Connection as _, PgConnection};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 use wiremock::matchers::{method, path};
@@ -178,14 +178,8 @@ async fn recorder_and_reconciler_lock_refunds_last_and_by_key() {
     }
 }
 
-/// Number of deadlocks in this database so far.
-async fn deadlocks(pool: &PgPool) -> i64 {
-    let count = "select deadlocks from pg_stat_database where datname = current_database()";
-    sqlx::query_scalar(count).fetch_one(pool).await.unwrap()
-}
-
 /// A transaction waits for a row that the recorder has, and has one that the recorder wants. Postgres rolls the
-/// recorder back, because it has waited for longer.
+/// recorder back, because it has waited for longer. On a busy machine the recorder's limit for locks may come first.
 #[tokio::test]
 async fn answers_survive_a_real_deadlock() {
     let harness = Harness::create().await;
@@ -205,13 +199,10 @@ async fn answers_survive_a_real_deadlock() {
     let crossing = sqlx::query(LOCK_ATTEMPT).bind(orders[0]);
     let crossing = tokio::time::timeout(Duration::from_secs(30), crossing.execute(&mut other));
     crossing.await.unwrap().unwrap();
+    // The other transaction has both rows now, so Postgres has rolled the recorder back. It repeats its commit.
+    is_blocked(&mut probe).await;
     other.close().await.unwrap();
     recording.await.unwrap().unwrap();
-    // A session reports its statistics when it is idle, so after the recorder has repeated its commit.
-    eventually("Postgres has counted the deadlock", async || {
-        deadlocks(&harness.pool).await == 1
-    })
-    .await;
     for order in orders {
         assert_eq!(harness.payment(order, 1).await.status, "captured");
         assert_eq!(harness.event_types(order).await, ["payment.captured"]);
