@@ -71,11 +71,11 @@ async function refresh(id) {
   const story = await get(`/api/orders/${encodeURIComponent(id)}`);
   if (shown !== id) return;
   if (story) show(story);
-  else if (!lastText) byId("story-body").replaceChildren(el("p", {}, "No service knows this order, or the databases do not answer. The page keeps looking."));
+  else if (!lastText) byId("story-body").replaceChildren(el("p", {}, "No service knows this order, or the services do not respond. The page keeps polling."));
   timer = setTimeout(() => refresh(id), REFRESH_MS);
 }
 
-/** Draws only a story that changed: what the person opened or selected stays as it is. */
+/** Redraws only if the story changed, so that open parts and selected text stay as they are. */
 function show(story) {
   const text = JSON.stringify(story);
   if (text === lastText) return;
@@ -87,7 +87,7 @@ function show(story) {
     ...remarks(story),
     facts(story),
     el("h3", {}, "Step by step"),
-    el("p", { class: "hint" }, "Every step is read from a table. ", el("span", { class: "tag observed" }, "observed"), " marks what no table keeps: the console saw it happen."),
+    el("p", { class: "hint" }, "Each step comes from a table. ", el("span", { class: "tag observed" }, "observed"), " marks steps that no table records, and that the console saw."),
     stepList(story.steps ?? []),
     el("h3", {}, "Where the time went"),
     waterfall(story.trace),
@@ -110,9 +110,9 @@ function summary(story) {
   return box;
 }
 
-/** What the story lacks, and why. */
+/** What is missing from the story, and why. */
 function remarks(story) {
-  const missing = (story.missing ?? []).map(({ service, reason }) => `${serviceName(service)} did not answer: ${reason}`);
+  const missing = (story.missing ?? []).map(({ service, reason }) => `${serviceName(service)} did not respond: ${reason}`);
   return [...missing, ...(story.notes ?? [])].map((text) => el("p", { class: "remark" }, text));
 }
 

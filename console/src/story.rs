@@ -9,14 +9,14 @@ use crate::app::App;
 use crate::spans::{KEY, Span, waterfall};
 use crate::state::{Mark, MarkKind};
 
-/// Observed steps of one story at most.
+/// Most observed steps in one story.
 const OBSERVED_MAX: usize = 60;
-/// A fault this long before the first step or after the last may have met the order.
+/// A fault up to this long before the first step or after the last one may have affected the order.
 const MARGIN: chrono::Duration = chrono::Duration::seconds(1);
-/// An order in one of these states is at its end: later faults are not part of its story.
+/// Terminal states of an order: later faults are not part of its story.
 const FINAL: [&str; 5] = ["shipped", "declined", "failed", "cancelled", "refunded"];
 
-/// None if no service knows the order.
+/// Returns `None` if no service knows the order.
 pub(crate) async fn read(app: &App, id: Uuid) -> Option<Story> {
     let mut story = timeline::read(&app.operator, &app.endpoints().operator_urls, id).await;
     let spans = app.traces().of_order(&id.to_string());
@@ -36,7 +36,7 @@ pub(crate) async fn read(app: &App, id: Uuid) -> Option<Story> {
     Some(story)
 }
 
-/// What a span shows that no table keeps: repeats that changed nothing, and tries without an outcome.
+/// What a span shows and no table records: repeats that changed nothing, and tries without an outcome.
 fn of_span(span: &Span) -> Option<Step> {
     let at = DateTime::from_timestamp_micros(i64::try_from(span.end_us).ok()?)?;
     let step = |what: String| Step::observed(at, &span.service, what);
@@ -57,7 +57,7 @@ fn of_span(span: &Span) -> Option<Step> {
     }
     match (span.service.as_str(), status) {
         ("order", Some("409")) => {
-            let what = "answered 409 to a repeat: the first request still held the key";
+            let what = "responded with 409 to a repeat: the first request still held the key";
             Some(step(what.to_owned()).severity(Severity::Duplicate))
         }
         ("order", Some("422")) => {
@@ -73,7 +73,7 @@ fn of_span(span: &Span) -> Option<Step> {
     }
 }
 
-/// Processes that died, paused or returned while the order was on its way.
+/// Processes that died, paused or returned while the order was in progress.
 fn of_marks(story: &Story, id: Uuid, marks: &[Mark]) -> Vec<Step> {
     let times = || {
         let table = story
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(seen(dropped), Some(Severity::Duplicate));
         let mut lost = span("payment", "charge", &[("payment.try", "1")]);
         assert_eq!(seen(lost.clone()), None);
-        lost.error = Some("time-out".to_owned());
+        lost.error = Some("timeout".to_owned());
         assert_eq!(seen(lost), Some(Severity::Fault));
     }
 }

@@ -113,7 +113,7 @@ async fn pause_cut_and_provider_faults_delay_and_never_charge_twice() {
 }
 
 #[tokio::test]
-async fn reset_empties_everything_and_the_system_goes_on() {
+async fn reset_deletes_everything_and_the_system_works_again() {
     let harness = Harness::start().await;
     let order = harness.place("once").await["order_id"].clone();
     harness.story_when(order.as_str().unwrap(), "shipped").await;
@@ -125,7 +125,7 @@ async fn reset_empties_everything_and_the_system_goes_on() {
     })
     .await;
     assert_eq!(state["orders"], json!([]));
-    assert_eq!(state["proof"]["answers_2xx"], 0);
+    assert_eq!(state["proof"]["responses_2xx"], 0);
     let order = harness.place("once").await["order_id"].clone();
     harness.story_when(order.as_str().unwrap(), "shipped").await;
     harness.stop().await;

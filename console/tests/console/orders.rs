@@ -27,7 +27,7 @@ const HOPS: [(&str, &str); 12] = [
 #[tokio::test]
 async fn twenty_at_once_and_other_repeats_are_one_order_each() {
     let harness = Harness::start().await;
-    for (mode, answers) in [
+    for (mode, responses) in [
         ("once", 1),
         ("twice", 2),
         ("twenty", 20),
@@ -36,13 +36,13 @@ async fn twenty_at_once_and_other_repeats_are_one_order_each() {
     ] {
         let placed = harness.place(mode).await;
         let order = placed["order_id"].as_str().expect(mode);
-        let answered = placed["answers"].as_array().unwrap();
-        assert_eq!(answered.len(), answers, "{mode}");
-        let ids: BTreeSet<&str> = answered.iter().filter_map(accepted_id).collect();
+        let received = placed["responses"].as_array().unwrap();
+        assert_eq!(received.len(), responses, "{mode}");
+        let ids: BTreeSet<&str> = received.iter().filter_map(accepted_id).collect();
         assert_eq!(ids, BTreeSet::from([order]), "{mode}");
-        let statuses: Vec<&Value> = answered.iter().map(|it| &it["status"]).collect();
+        let statuses: Vec<&Value> = received.iter().map(|it| &it["status"]).collect();
         match mode {
-            "twice" => assert_eq!(answered[1]["replayed"], true),
+            "twice" => assert_eq!(received[1]["replayed"], true),
             "other_body" => assert_eq!(statuses, [201, 422]),
             "cut" => assert_eq!(statuses, [&Value::Null, &json!(201)]),
             _ => {}
@@ -62,11 +62,13 @@ async fn twenty_at_once_and_other_repeats_are_one_order_each() {
     harness.stop().await;
 }
 
-fn accepted_id(answer: &Value) -> Option<&str> {
-    let is_accepted = answer["status"]
+fn accepted_id(response: &Value) -> Option<&str> {
+    let is_accepted = response["status"]
         .as_u64()
         .is_some_and(|it| (200..300).contains(&it));
-    answer["body"]["order_id"].as_str().filter(|_| is_accepted)
+    response["body"]["order_id"]
+        .as_str()
+        .filter(|_| is_accepted)
 }
 
 #[tokio::test]

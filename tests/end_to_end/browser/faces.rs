@@ -81,7 +81,7 @@ async fn expect_tab_order(stage: &Stage) -> anyhow::Result<()> {
         }
     }
     let expected = [
-        "Skip to the content",
+        "Skip to content",
         "tour-start",
         "theme",
         "reset",
