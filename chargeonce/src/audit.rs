@@ -13,7 +13,7 @@ use crate::system::parse_service;
 /// Each service has its own audit log, which can only grow. The list shows the newest changes of all
 /// services, newest first.
 ///
-/// Exits with 0 on success, with 1 if a service does not answer.
+/// Exits with 0 on success, with 1 if a service does not respond.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only this service: order, payment, fulfilment, receipt or psp.

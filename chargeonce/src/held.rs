@@ -16,7 +16,7 @@ use crate::system::{PUBLISHERS, parse_publisher};
 /// rejects, for example because it is too large, waits for an operator: remove the cause, then use
 /// `--retry`. Other orders are not affected.
 ///
-/// Exits with 0 on success, with 1 if a service does not answer or the order is not held.
+/// Exits with 0 on success, with 1 if a service does not respond or the order is not held.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Try this order again now. Needs --service and --reason.

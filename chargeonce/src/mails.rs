@@ -18,7 +18,7 @@ use crate::operator::ChangeArgs;
 /// server rejected it, and is unknown if it may or may not have been delivered. Every command can be
 /// repeated: it changes nothing twice.
 ///
-/// Exits with 0 on success, with 1 if the service does not answer or the mail cannot be resolved.
+/// Exits with 0 on success, with 1 if the service does not respond or the mail cannot be resolved.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -56,7 +56,7 @@ export function keyed(parent, items, keyOf, create, update) {
   for (const gone of old.values()) gone.remove();
 }
 
-/** A link to an order's story. */
+/** A link to an order's timeline. */
 export const orderLink = (id, text) =>
   el("a", { href: `#order=${encodeURIComponent(id)}`, class: "order-id", title: id }, text ?? shortId(id));
 

@@ -11,7 +11,7 @@ import * as orders from "./orders.js";
 import * as place from "./place.js";
 import * as processes from "./processes.js";
 import * as proof from "./proof.js";
-import * as story from "./story.js";
+import * as timeline from "./timeline.js";
 import { connect } from "./stream.js";
 import * as theme from "./theme.js";
 import * as tour from "./tour.js";
@@ -24,7 +24,7 @@ let latest = null;
 let frame = 0;
 
 api.takeTokenFromUrl();
-for (const section of [theme, proof, kill, flow, place, breakIt, orders, charts, tour, story]) section.start();
+for (const section of [theme, proof, kill, flow, place, breakIt, orders, charts, tour, timeline]) section.start();
 api.watchToken(applyToken);
 applyToken();
 watchReset();

@@ -7,7 +7,7 @@ const ICONS = { holds: "✓", violated: "✕", repaired: "!", unknown: "?" };
 /** A longer list would push the rest of the page down. The others are counted. */
 const PROBLEMS_MAX = 4;
 
-/** Publishes the position of the strip: the story opens below it, so that the proof stays visible. */
+/** Publishes the position of the strip: the timeline opens below it, so that the proof stays visible. */
 export function start() {
   const strip = byId("proof");
   const publish = () => {

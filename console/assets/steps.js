@@ -1,4 +1,4 @@
-// The steps of an order's story: what happened, where, in which commit, and the event it published.
+// The steps of an order's timeline: what happened, where, in which commit, and the event it published.
 
 import { el } from "./dom.js";
 import { clock, duration, serviceName } from "./format.js";
@@ -13,7 +13,7 @@ export function stepList(steps) {
   if (!steps.length) return el("p", {}, "No steps yet.");
   const first = new Date(steps[0].at);
   const list = el("ol", { class: "steps" }, steps.map((step, index) => stepRow(step, index, first)));
-  const box = el("input", { type: "checkbox", id: "story-details" });
+  const box = el("input", { type: "checkbox", id: "timeline-details" });
   box.checked = hasDetails;
   const apply = () => {
     hasDetails = box.checked;

@@ -1,5 +1,5 @@
 //! The console: a web page about one running system. It shows the proof, the flow of orders and the
-//! story of each order. It places orders, kills and pauses processes, and cuts connections.
+//! timeline of each order. It places orders, kills and pauses processes, and cuts connections.
 //!
 //! The page is embedded in the program. It gets a `state` over server-sent events. The `sampler` builds a
 //! state at most twice a second, and rarely while no page is open. Actions of the page (`actions`) need the
@@ -13,6 +13,7 @@ mod controls;
 mod docker;
 mod hub;
 mod listeners;
+mod order_timeline;
 mod problem;
 mod protection;
 mod queries;
@@ -21,7 +22,6 @@ mod sampler;
 mod settings;
 mod spans;
 mod state;
-mod story;
 mod stream;
 
 use std::net::SocketAddr;

@@ -7,13 +7,13 @@ use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use timeline::Story;
+use timeline::OrderTimeline;
 use uuid::Uuid;
 
 use crate::app::App;
 use crate::problem::Problem;
 use crate::protection::protect;
-use crate::{actions, assets, catalog, queries, story, stream};
+use crate::{actions, assets, catalog, order_timeline, queries, stream};
 
 /// Largest body of an action.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -82,10 +82,10 @@ async fn search(
 async fn one_order(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
-) -> Result<Json<Story>, Problem> {
+) -> Result<Json<OrderTimeline>, Problem> {
     let id =
         Uuid::parse_str(&id).map_err(|_| Problem::bad_request("The order id must be a UUID."))?;
-    let story = story::read(&app, id).await;
-    let story = story.ok_or_else(|| Problem::not_found("No service knows this order."))?;
-    Ok(Json(story))
+    let timeline = order_timeline::read(&app, id).await;
+    let timeline = timeline.ok_or_else(|| Problem::not_found("No service knows this order."))?;
+    Ok(Json(timeline))
 }

@@ -115,12 +115,12 @@ impl Harness {
         self.get("/api/state").await
     }
 
-    /// Polls the story until it has the status.
-    pub(crate) async fn story_when(&self, order: &str, status: &str) -> Value {
+    /// Polls the timeline until it has the status.
+    pub(crate) async fn timeline_when(&self, order: &str, status: &str) -> Value {
         let path = format!("/api/orders/{order}");
         eventually_some(&format!("{order} is {status}"), async || {
-            let story = self.get(&path).await;
-            (story["status"] == status).then_some(story)
+            let timeline = self.get(&path).await;
+            (timeline["status"] == status).then_some(timeline)
         })
         .await
     }

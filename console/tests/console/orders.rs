@@ -1,4 +1,4 @@
-//! Placing orders, and the story of one.
+//! Placing orders, and the timeline of one.
 
 use std::collections::BTreeSet;
 
@@ -81,18 +81,18 @@ async fn order_is_one_joined_waterfall_with_its_waits() {
         .unwrap();
     let placed = harness.place("twice").await;
     let order = placed["order_id"].as_str().unwrap();
-    let story = eventually_some("every hop is in the trace", async || {
-        let story = harness.get(&format!("/api/orders/{order}")).await;
-        let spans = story["trace"]["spans"].as_array()?.clone();
+    let timeline = eventually_some("every hop is in the trace", async || {
+        let timeline = harness.get(&format!("/api/orders/{order}")).await;
+        let spans = timeline["trace"]["spans"].as_array()?.clone();
         let has = |(service, name): (&str, &str)| {
             spans
                 .iter()
                 .any(|it| it["service"] == service && it["name"] == name)
         };
-        HOPS.into_iter().all(has).then_some(story)
+        HOPS.into_iter().all(has).then_some(timeline)
     })
     .await;
-    let spans = story["trace"]["spans"].as_array().unwrap();
+    let spans = timeline["trace"]["spans"].as_array().unwrap();
     let ids: BTreeSet<&str> = spans.iter().filter_map(|it| it["id"].as_str()).collect();
     assert_eq!(ids.len(), spans.len(), "ids are unique");
     // Only the two requests have no parent: everything else descends from them.
@@ -108,15 +108,15 @@ async fn order_is_one_joined_waterfall_with_its_waits() {
         .filter_map(|it| it["name"].as_str())
         .collect();
     assert!(waits.contains(&"order.placed in the topic"), "{waits:?}");
-    // The replay is in no table, so the story says that it was observed.
-    let steps = story["steps"].as_array().unwrap();
+    // The replay is in no table, so the timeline says that it was observed.
+    let steps = timeline["steps"].as_array().unwrap();
     let observed = steps.iter().filter(|it| it["source"] == "observed");
     assert_eq!(
         observed.filter(|it| it["severity"] == "duplicate").count(),
         1,
         "{steps:?}"
     );
-    assert_eq!(story["charges_in_books"], 1);
+    assert_eq!(timeline["charges_in_books"], 1);
     wait_for_move(&mut stream, order).await;
     drop(stream);
     for query in [&order[..20], placed["key"].as_str().unwrap()] {

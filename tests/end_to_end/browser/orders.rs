@@ -38,7 +38,7 @@ async fn page_shows_orders_and_survived_kill() -> anyhow::Result<()> {
         expect_one_order_shipped(&stage).await?;
         expect_twenty_requests_make_one_order(&stage).await?;
         expect_kill_is_seen(&stage).await?;
-        expect_whole_story(&stage).await?;
+        expect_whole_timeline(&stage).await?;
         expect_reset_deletes(&stage).await?;
         stage.browser.expect_no_errors().await
     };
@@ -130,8 +130,8 @@ async fn expect_kill_is_seen(stage: &Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The story of the order whose charge was interrupted: by its link, and by its address alone.
-async fn expect_whole_story(stage: &Stage) -> anyhow::Result<()> {
+/// The timeline of the order whose charge was interrupted: by its link, and by its address alone.
+async fn expect_whole_timeline(stage: &Stage) -> anyhow::Result<()> {
     let browser = &stage.browser;
     browser.click("#kill-steps a").await?;
     for service in ["order", "payment", "psp", "fulfilment", "receipt"] {
@@ -153,16 +153,16 @@ async fn expect_whole_story(stage: &Stage) -> anyhow::Result<()> {
         .wait_for("document.querySelector('.steps li[data-severity=fault] .observed') !== null")
         .await?;
     browser
-        .wait_for_text(".story-count", "1charge in the provider's books")
+        .wait_for_text(".timeline-count", "1charge in the provider's books")
         .await?;
     let address = browser.eval("location.href").await?;
     browser.open(address.as_str().unwrap_or_default()).await?;
     browser
-        .wait_for_text(".story-count", "1charge in the provider's books")
+        .wait_for_text(".timeline-count", "1charge in the provider's books")
         .await?;
-    browser.click("#story-close").await?;
+    browser.click("#timeline-close").await?;
     browser
-        .wait_for("document.querySelector('#story').hidden")
+        .wait_for("document.querySelector('#timeline').hidden")
         .await?;
     Ok(())
 }

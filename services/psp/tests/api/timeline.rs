@@ -1,4 +1,4 @@
-//! The provider's part of an order's story, over its operator listener.
+//! The provider's part of an order's timeline, over its operator listener.
 
 use reqwest::Method;
 use serde_json::{Value, json};

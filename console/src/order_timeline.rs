@@ -1,39 +1,39 @@
-//! `GET /api/orders/{id}`: one order's story from every service's tables, what only the console observed,
+//! `GET /api/orders/{id}`: one order's timeline from every service's tables, what only the console observed,
 //! and its trace.
 
 use chrono::{DateTime, Utc};
-use timeline::{Severity, Source, Step, Story};
+use timeline::{OrderTimeline, Severity, Source, Step};
 use uuid::Uuid;
 
 use crate::app::App;
 use crate::spans::{KEY, Span, waterfall};
 use crate::state::{Mark, MarkKind};
 
-/// Most observed steps in one story.
+/// Most observed steps in one timeline.
 const OBSERVED_MAX: usize = 60;
 /// A fault up to this long before the first step or after the last one may have affected the order.
 const MARGIN: chrono::Duration = chrono::Duration::seconds(1);
-/// Terminal states of an order: later faults are not part of its story.
+/// Terminal states of an order: later faults are not part of its timeline.
 const FINAL: [&str; 5] = ["shipped", "declined", "failed", "cancelled", "refunded"];
 
 /// Returns `None` if no service knows the order.
-pub(crate) async fn read(app: &App, id: Uuid) -> Option<Story> {
-    let mut story = timeline::read(&app.operator, &app.endpoints().operator_urls, id).await;
+pub(crate) async fn read(app: &App, id: Uuid) -> Option<OrderTimeline> {
+    let mut timeline = timeline::read(&app.operator, &app.endpoints().operator_urls, id).await;
     let spans = app.traces().of_order(&id.to_string());
     let marks: Vec<Mark> = app.hub.memory().marks.iter().cloned().collect();
-    if !story.is_known() && story.missing.is_empty() && spans.is_empty() {
+    if !timeline.is_known() && timeline.missing.is_empty() && spans.is_empty() {
         return None;
     }
     let observed = spans.iter().filter_map(of_span);
-    let observed = observed.chain(of_marks(&story, id, &marks));
+    let observed = observed.chain(of_marks(&timeline, id, &marks));
     let observed: Vec<Step> = observed.take(OBSERVED_MAX).collect();
-    story.observe(observed);
-    story.trace = waterfall::of(&spans);
+    timeline.observe(observed);
+    timeline.trace = waterfall::of(&spans);
     let jaeger_url = app.options.jaeger_url.as_ref();
-    story.jaeger_url = jaeger_url
+    timeline.jaeger_url = jaeger_url
         .zip(spans.first())
         .map(|(url, span)| format!("{}/trace/{}", url.trim_end_matches('/'), span.trace_id));
-    Some(story)
+    Some(timeline)
 }
 
 /// What a span shows and no table records: repeats that changed nothing, and tries without an outcome.
@@ -74,9 +74,9 @@ fn of_span(span: &Span) -> Option<Step> {
 }
 
 /// Processes that died, paused or returned while the order was in progress.
-fn of_marks(story: &Story, id: Uuid, marks: &[Mark]) -> Vec<Step> {
+fn of_marks(timeline: &OrderTimeline, id: Uuid, marks: &[Mark]) -> Vec<Step> {
     let times = || {
-        let table = story
+        let table = timeline
             .steps
             .iter()
             .filter(|step| step.source == Source::Table);
@@ -85,7 +85,7 @@ fn of_marks(story: &Story, id: Uuid, marks: &[Mark]) -> Vec<Step> {
     let Some(first) = times().min() else {
         return Vec::new();
     };
-    let is_final = story
+    let is_final = timeline
         .status
         .as_deref()
         .is_some_and(|status| FINAL.contains(&status));
