@@ -1,4 +1,4 @@
-//! `chargeonce canary`: places a real order on a schedule and counts its charges in the provider's books.
+//! `chargeonce canary`: places real orders on a schedule and counts their charges in the provider's books.
 
 mod books;
 mod exporter;

@@ -66,7 +66,7 @@ function waiting(proof) {
 
 function sum(parts) {
   if (!parts) return "";
-  return `charged ${money(parts.taken)} − refunded ${money(parts.given_back)} − due ${money(parts.due)}`;
+  return `charged ${money(parts.charged)} − refunded ${money(parts.refunded)} − due ${money(parts.due)}`;
 }
 
 /** Shows a number that must be zero, and highlights it if it is not. */

@@ -77,7 +77,7 @@ impl Client {
         if !response.replayed {
             return Ok(answer);
         }
-        // A replay shows the charge as it was. Only the books show that it was refunded by hand since.
+        // A replay shows the charge as it was. Only the books show that it was refunded manually since.
         match self.find_charge(call).await? {
             // The look-up lags behind.
             ProviderAnswer::Absent => Ok(answer),
@@ -116,7 +116,7 @@ impl Client {
         ))
     }
 
-    /// Looks first: an operator may have refunded the charge by hand, under a key of their own.
+    /// Looks first: an operator may have refunded the charge manually, under a key of their own.
     async fn send_refund(
         &self,
         call: Call<'_>,

@@ -11,7 +11,7 @@ use crate::domain::{Leased, ProviderAnswer};
 const KEY_REUSED: &str = "idempotency_key_reused";
 /// The code of a charge that was refunded before. A look-up shows by which refund.
 const ALREADY_REFUNDED: &str = "charge_already_refunded";
-/// The code of a refund that cannot be made whole, because part of the charge was refunded by hand.
+/// The code of a refund that cannot be made whole, because part of the charge was refunded manually.
 const PARTIALLY_REFUNDED: &str = "partially_refunded";
 
 /// A raw HTTP response.
@@ -171,7 +171,7 @@ pub(super) fn charge_lookup(
     }
 }
 
-/// The refund under the key, or else refunds of the charge that were made by hand.
+/// The refund under the key, or else manual refunds of the charge.
 pub(super) fn refund_lookup(
     expected: &Expected<'_>,
     key: &str,
