@@ -36,8 +36,8 @@ const BY_ORDER: &str = by_order!(
      ) as back on back.charge_id = charges.id
      where charges.status = 'captured'"
 );
-/// These orders only: one look-up for each order, and one for each of its charges. `offset 0` keeps the planner
-/// from turning the look-ups into a join that compares every charge with every order of the list, and the range
+/// These orders only: one lookup for each order, and one for each of its charges. `offset 0` keeps the planner
+/// from turning the lookups into a join that compares every charge with every order of the list, and the range
 /// leaves one index to use.
 const OF_ORDERS: &str = by_order!(
     "unnest($1::text[]) as wanted (name)

@@ -37,7 +37,7 @@ const AFTER: &str = "
     ) as newest
     order by newest.created_at, newest.id limit $3";
 
-/// One look-up for each id: with a plain join the planner may read the whole table and compare.
+/// One lookup for each id: with a plain join the planner may read the whole table and compare.
 const BY_ID: &str = "select found.id, found.status, found.amount, found.created_at
      from unnest($1::uuid[]) as wanted (id) cross join lateral (
          select id, status, amount, created_at from orders where id = any(array[wanted.id])

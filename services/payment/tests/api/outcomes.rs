@@ -1,4 +1,4 @@
-//! Answers of real providers: outcomes that come later, definite errors, stored errors, lagging look-ups,
+//! Answers of real providers: outcomes that come later, definite errors, stored errors, lagging lookups,
 //! manual refunds.
 
 use std::time::Duration;
