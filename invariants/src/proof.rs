@@ -56,7 +56,7 @@ pub struct Proof {
     problems: BTreeMap<String, Vec<Violation>>,
 }
 
-/// The charges of a reference that is no order.
+/// The charges of a reference that does not name an order.
 struct Other {
     is_direct: bool,
     entry: OrderEntry,

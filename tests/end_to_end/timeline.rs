@@ -64,7 +64,7 @@ async fn order_of_a_killed_payment_shows_two_tries_one_charge() -> anyhow::Resul
                 "order.placed processed",
             ],
         ),
-        ("psp", &["charge answered 201, stored"]),
+        ("psp", &["response 201 to charge stored"]),
         (
             "fulfilment",
             &["shipment is shipped", "payment.captured processed"],

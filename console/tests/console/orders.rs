@@ -126,11 +126,11 @@ async fn order_is_one_joined_waterfall_with_its_waits() {
     harness.stop().await;
 }
 
-/// The stream showed the order on its way.
+/// Waits until the stream has a move of the order.
 async fn wait_for_move(stream: &mut reqwest::Response, order: &str) {
     let mut seen = String::new();
     while !(seen.contains("event: move") && seen.contains(order)) {
-        let chunk = stream.chunk().await.unwrap().expect("the stream goes on");
+        let chunk = stream.chunk().await.unwrap().expect("the stream is open");
         seen.push_str(&String::from_utf8_lossy(&chunk));
     }
 }

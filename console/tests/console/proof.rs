@@ -1,4 +1,4 @@
-//! The proof turns red when the provider's books show a second charge, and amber when it is given back.
+//! The proof turns red when the provider's books show a second charge, and amber when it is refunded.
 
 use endpoints::{Service, database};
 use serde_json::Value;

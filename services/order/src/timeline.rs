@@ -109,7 +109,7 @@ fn cancellation(order: &OrderRow) -> Option<Step> {
     Some(step.commit(is_last.then(|| order.commit.clone())))
 }
 
-/// The order's last change: earlier ones left no row of their own, only messages and events.
+/// The order's last change. The table does not keep earlier ones; only messages and events show them.
 fn status(order: &OrderRow) -> Option<Step> {
     let is_changed = order.version > 1;
     is_changed.then(|| {

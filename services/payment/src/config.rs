@@ -73,7 +73,7 @@ pub struct Config {
     #[arg(long, env = "RECONCILE_GRACE_SECONDS", default_value_t = 60)]
     pub reconcile_grace_seconds: u64,
     /// Maximum number of charges that one reconciliation refunds because they contradict our attempts.
-    /// Past it the run stops and raises an alert: so many are more likely our mistake.
+    /// Past it the run stops and raises an alert: so many contradictions are more likely our mistake.
     #[arg(long, env = "RECONCILE_REFUNDS_MAX", default_value_t = 100)]
     pub reconcile_refunds_max: usize,
     /// Time between two full walks, which compare old charges again. A scheduled reconciliation compares

@@ -116,7 +116,7 @@ impl Client {
         ))
     }
 
-    /// Looks first: an operator may have refunded the charge manually, under a key of their own.
+    /// Looks up the charge first: an operator may have refunded it manually, under another key.
     async fn send_refund(
         &self,
         call: Call<'_>,

@@ -82,7 +82,7 @@ async fn add_direct_key(
         .fact("fingerprint", &fingerprint)
         .fact_if("response", record.response_status)
         .fact("expires at", record.expires_at);
-    // The commit that settles the attempt changes the row once more.
+    // The commit that settles the attempt changes the row again.
     let is_open = record.response_status.is_none();
     part.steps
         .push(step.commit(is_open.then_some(record.commit)));
@@ -91,7 +91,7 @@ async fn add_direct_key(
     Ok(())
 }
 
-/// The last time that a lease sent the key. Earlier tries left only their number.
+/// The last time that a charger sent the key. Of earlier tries the table keeps only their number.
 fn sent(table: &str, name: &str, try_: Try<'_>) -> Option<Step> {
     let at = try_.sent_at?;
     let (what, severity) = match try_.tries {

@@ -53,7 +53,7 @@ fn count<T>(rows: impl Iterator<Item = T>) -> u32 {
 
 /// A row is overwritten only when its key is used again after its window.
 fn request(row: &RequestRow) -> Step {
-    let what = format!("{} answered {}, stored", row.operation, row.status);
+    let what = format!("response {} to {} stored", row.status, row.operation);
     Step::new(row.created_at, "requests", what)
         .commit(Some(row.commit.clone()))
         .fact("provider key", &row.key)

@@ -194,7 +194,7 @@ pub struct State {
     pub version: i32,
     pub attempt: i32,
     pub cancel_requested: bool,
-    /// How many times this service opened the next attempt by itself.
+    /// How many times this service opened the next attempt automatically.
     pub reopened: i32,
 }
 

@@ -11,7 +11,7 @@ use crate::domain::{Leased, ProviderAnswer};
 const KEY_REUSED: &str = "idempotency_key_reused";
 /// The code of a charge that was refunded before. A lookup shows by which refund.
 const ALREADY_REFUNDED: &str = "charge_already_refunded";
-/// The code of a refund that cannot be made whole, because part of the charge was refunded manually.
+/// The code of a refund that cannot return the whole charge, because part of it was refunded manually.
 const PARTIALLY_REFUNDED: &str = "partially_refunded";
 
 /// A raw HTTP response.
