@@ -12,6 +12,7 @@ pub mod binaries;
 pub mod broker;
 pub mod fault_proxy;
 pub mod operator;
+pub mod order_spans;
 pub mod order_stub;
 pub mod outages;
 pub mod polling;

@@ -4,25 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use testkit::eventually;
+use testkit::order_spans::ORDER_SPANS;
 use testkit::polling::eventually_some;
 
 use crate::harness::Harness;
-
-/// Every hop of an order in its waterfall, by service and name; and the waits between them.
-const HOPS: [(&str, &str); 12] = [
-    ("order", "POST /orders"),
-    ("order", "send order.placed"),
-    ("payment", "process order.placed"),
-    ("payment", "charge"),
-    ("psp", "POST /v1/charges"),
-    ("payment", "send payment.captured"),
-    ("fulfilment", "process payment.captured"),
-    ("order", "process payment.captured"),
-    ("receipt", "process payment.captured"),
-    ("receipt", "SMTP receipt"),
-    ("fulfilment", "send fulfilment.shipped"),
-    ("order", "process fulfilment.shipped"),
-];
 
 #[tokio::test]
 async fn twenty_at_once_and_other_repeats_are_one_order_each() {
@@ -89,7 +74,7 @@ async fn order_is_one_joined_waterfall_with_its_waits() {
                 .iter()
                 .any(|it| it["service"] == service && it["name"] == name)
         };
-        HOPS.into_iter().all(has).then_some(timeline)
+        ORDER_SPANS.into_iter().all(has).then_some(timeline)
     })
     .await;
     let spans = timeline["trace"]["spans"].as_array().unwrap();

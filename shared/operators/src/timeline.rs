@@ -29,12 +29,29 @@ pub trait ReadPart: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = sqlx::Result<Part>> + Send;
 }
 
-/// What the caller asks for.
+/// The order of a request, and the provider's keys that belong to it.
 #[derive(Clone, Debug)]
 pub struct PartQuery {
     pub order_id: Uuid,
     /// Keys that payment sent to the provider. The provider cannot derive them from the order.
     pub keys: Vec<String>,
+}
+
+/// Reads the part of one order from one snapshot of the service's tables.
+pub async fn read_part<R: ReadPart>(
+    pool: &PgPool,
+    reader: &R,
+    query: &PartQuery,
+) -> Result<Part, database::Error> {
+    let part = database::query_with_timeout(STORE_TIMEOUT, async {
+        let mut connection = database::acquire(pool).await?;
+        let begin = "begin isolation level repeatable read read only";
+        let mut tx = connection.begin_with(begin).await?;
+        let part = reader.read(&mut tx, query).await?;
+        tx.rollback().await?;
+        Ok(part)
+    });
+    Ok(part.await?.finish())
 }
 
 /// The route, for [`finish`](crate::finish).
@@ -66,15 +83,8 @@ async fn handle<R: ReadPart>(
         return Err(bad_query(format!("Send at most {KEYS_MAX} keys.")));
     }
     let query = PartQuery { order_id, keys };
-    let part = database::query_with_timeout(STORE_TIMEOUT, async {
-        let mut connection = database::acquire(&pool).await?;
-        let begin = "begin isolation level repeatable read read only";
-        let mut tx = connection.begin_with(begin).await?;
-        let part = reader.read(&mut tx, &query).await?;
-        tx.rollback().await?;
-        Ok(part)
-    });
-    Ok(Json(part.await.map_err(operator_problem)?.finish()))
+    let part = read_part(&pool, &reader, &query).await;
+    Ok(Json(part.map_err(operator_problem)?))
 }
 
 fn not_an_order() -> Problem {

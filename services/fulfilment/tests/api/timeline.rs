@@ -1,7 +1,7 @@
 //! Fulfilment's part of an order's timeline: the message, the shipment and the stock of one commit.
 
 use fulfilment::timeline::Reader;
-use operators::{PartQuery, ReadPart as _};
+use operators::{PartQuery, read_part};
 use uuid::Uuid;
 
 use crate::harness::Harness;
@@ -22,8 +22,7 @@ async fn shipment_and_its_message_are_one_commit() {
         order_id,
         keys: Vec::new(),
     };
-    let mut connection = harness.pool.acquire().await.unwrap();
-    let part = reader.read(&mut connection, &query).await.unwrap().finish();
+    let part = read_part(&harness.pool, &reader, &query).await.unwrap();
     let step = |what: &str| {
         let found = part.steps.iter().find(|step| step.what == what);
         found.unwrap_or_else(|| panic!("no {what}: {part:#?}"))
