@@ -5,40 +5,40 @@ import { clock, serviceName, shortCount, tenths } from "./format.js";
 import { EDGES, lane, layout } from "./flow-layout.js";
 import * as dots from "./dots.js";
 
-/** A killed process is back within a second. The box shows the death at least this long. */
+/** A killed process is back within a second. The box shows it as dead for at least this long. */
 const DEATH_SHOWN_MS = 1_600;
 const MARKS_SHOWN = 6;
 
-/** Counters per box: label, how to read it, what it means, and whether it should be zero at rest. */
+/** Counters per box: label, how to read it, what it means, and whether it should be zero when the system is idle. */
 const COUNTERS = {
   order: [
     ["accepted", (n) => n.orders, "Orders with a 201 response"],
     ["replays", (n) => n.extra?.replays ?? n.replays, "Retries answered with the stored response"],
-    ["duplicates", (n) => n.duplicates, "Messages dropped because they were processed before"],
-    ["outbox", (n) => n.backlog, "Events that wait to be published", true],
-    ["lag", (n) => n.lag, "Messages in the topic that wait to be read", true],
+    ["duplicates", (n) => n.duplicates, "Messages dropped because they were already processed"],
+    ["outbox", (n) => n.backlog, "Events not published yet", true],
+    ["lag", (n) => n.lag, "Messages in the topic that are not read yet", true],
     ["parked", (n) => n.parked, "Messages set aside for an operator", true],
   ],
   payment: [
-    ["leases", (n) => n.leases ?? n.extra?.leases, "Attempts that a charger works on now"],
-    ["retries", (n) => n.retries, "Tries after the first, with the same key"],
-    ["duplicates", (n) => n.duplicates, "Messages dropped because they were processed before"],
-    ["unknown", (n) => n.unknown ?? n.extra?.unknown, "Attempts whose answer was lost", true],
-    ["outbox", (n) => n.backlog, "Events that wait to be published", true],
-    ["lag", (n) => n.lag, "Messages in the topic that wait to be read", true],
+    ["leases", (n) => n.leases ?? n.extra?.leases, "Attempts that a charger is working on"],
+    ["retries", (n) => n.retries, "Tries after the first one, with the same key"],
+    ["duplicates", (n) => n.duplicates, "Messages dropped because they were already processed"],
+    ["unknown", (n) => n.unknown ?? n.extra?.unknown, "Attempts whose outcome is unknown", true],
+    ["outbox", (n) => n.backlog, "Events not published yet", true],
+    ["lag", (n) => n.lag, "Messages in the topic that are not read yet", true],
     ["parked", (n) => n.parked, "Messages set aside for an operator", true],
   ],
   fulfilment: [
-    ["shipped", (n) => n.shipped ?? n.orders ?? n.extra?.shipped, "Orders that left"],
-    ["duplicates", (n) => n.duplicates, "Messages dropped because they were processed before"],
-    ["outbox", (n) => n.backlog, "Events that wait to be published", true],
-    ["lag", (n) => n.lag, "Messages in the topic that wait to be read", true],
+    ["shipped", (n) => n.shipped ?? n.orders ?? n.extra?.shipped, "Orders that were shipped"],
+    ["duplicates", (n) => n.duplicates, "Messages dropped because they were already processed"],
+    ["outbox", (n) => n.backlog, "Events not published yet", true],
+    ["lag", (n) => n.lag, "Messages in the topic that are not read yet", true],
     ["parked", (n) => n.parked, "Messages set aside for an operator", true],
   ],
   receipt: [
     ["mails sent", (n) => n.sent ?? n.extra?.sent, "Mails that the mail server accepted"],
-    ["duplicates", (n) => n.duplicates, "Messages dropped because they were processed before"],
-    ["lag", (n) => n.lag, "Messages in the topic that wait to be read", true],
+    ["duplicates", (n) => n.duplicates, "Messages dropped because they were already processed"],
+    ["lag", (n) => n.lag, "Messages in the topic that are not read yet", true],
     ["parked", (n) => n.parked, "Messages set aside for an operator", true],
   ],
   psp: [
@@ -49,7 +49,7 @@ const COUNTERS = {
   topic: [["messages", (n) => n.messages, "Messages in the Kafka topic"]],
 };
 const NOTES = { client: "you, the customer", psp: "the payment provider" };
-/** Boxes without a process of their own name. */
+/** Boxes whose process has another name. */
 const PROCESS_OF = { topic: "kafka" };
 
 const narrow = matchMedia("(max-width: 640px)");
@@ -146,7 +146,7 @@ export function render(state) {
   }
   const rate = state.rate_per_s ?? 0;
   dots.setRate(rate);
-  const suffix = dots.areOff() ? ": too fast for dots, the counters go on" : "";
+  const suffix = dots.areOff() ? ": too fast for dots, see the counters" : "";
   setText(byId("flow-rate"), `${tenths(rate)} orders per second${suffix}`);
   renderMarks(state.marks ?? []);
 }

@@ -40,7 +40,7 @@ pub(crate) async fn handle(State(app): State<Arc<App>>) -> Result<Json<Value>, P
     app.ready()?;
     let order = Uuid::now_v7();
     app.hub.follow(order);
-    // The whole scenario runs even if the page closes: a held charge must not stay without its kill.
+    // The scenario runs to its end even if the page closes: the provider must not keep the fault.
     let work = app.background.spawn(run(Arc::clone(&app), order));
     work.await.map_err(anyhow::Error::new)??;
     Ok(Json(json!({ "order_id": order })))
@@ -60,7 +60,7 @@ async fn run(app: Arc<App>, order: Uuid) -> Result<(), Problem> {
     };
     faults.arm(&hold).await?;
     let killed = kill_in_flight(&app, order).await;
-    // The next call must find a healthy provider, also if this failed half-way.
+    // The next call must find a healthy provider, even if the kill failed.
     faults.clear_for(order).await?;
     app.wake.notify_one();
     killed
@@ -70,7 +70,7 @@ async fn kill_in_flight(app: &App, order: Uuid) -> Result<(), Problem> {
     place(app, order).await?;
     wait_for_charge(app, order).await?;
     let name = caller(app).await;
-    let label = format!("{name} killed after the charge, before it recorded it");
+    let label = format!("{name} killed after the charge, before it recorded the charge");
     app.hub
         .mark(MarkKind::Kill, label, Some(&name), Some(order));
     app.options.controls.act(&name, Action::Kill).await
@@ -81,19 +81,19 @@ async fn by_crash_point(app: &App, order: Uuid) -> Result<(), Problem> {
     let armed = crash_points::arm_point(app, service, AFTER_CHARGE).await;
     armed.map_err(|problem| match problem.status() {
         StatusCode::CONFLICT => Problem::not_here(
-            "The console can neither kill payment nor arm a crash point.",
+            "The console can neither kill payment nor arm a crash point. Run the script in a terminal.",
             "scripts/chaos/kill-payment-mid-charge.sh",
         ),
         _ => problem,
     })?;
-    let label = "payment dies after the charge, before it records it";
+    let label = "payment dies after the charge, before it records the charge";
     app.hub
         .mark(MarkKind::Arm, label, Some(service), Some(order));
     place(app, order).await
 }
 
-/// Places the order under an id that is known before, so that a fault can be armed for it alone. The id is
-/// also what makes a retry safe: a service that has just lost its database answers 503 for a moment.
+/// Places the order with an id that the console chose, so that a fault can be armed for this order only. The
+/// id also makes a retry safe: a service that has just lost its database returns 503 for a moment.
 async fn place(app: &App, order: Uuid) -> Result<(), Problem> {
     let deadline = Instant::now() + PLACED_WITHIN;
     loop {
@@ -109,7 +109,7 @@ async fn place(app: &App, order: Uuid) -> Result<(), Problem> {
             }
         }
     }
-    app.hub.memory().answered(order);
+    app.hub.memory().remember_accepted(order);
     Ok(())
 }
 

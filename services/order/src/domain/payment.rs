@@ -51,7 +51,7 @@ pub fn pay_again(status: Status, cancel_requested: bool) -> Result<(), NotPayabl
     }
 }
 
-/// Whether this service opens the next attempt by itself: the payment failed only because the provider
+/// Whether this service opens the next attempt automatically: the payment failed only because the provider
 /// repeats an error under the last attempt's key, and the limit is not reached.
 pub fn reopens(retry: bool, cancel_requested: bool, reopened: i32, reopens_max: u16) -> bool {
     retry && !cancel_requested && reopened < i32::from(reopens_max)
