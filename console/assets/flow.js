@@ -1,7 +1,7 @@
 // The live flow: services, provider and topic as boxes with their counters.
 
 import { byId, el, keyed, orderLink, setAttribute, setText, svg } from "./dom.js";
-import { clock, count, serviceName, tenths } from "./format.js";
+import { clock, serviceName, shortCount, tenths } from "./format.js";
 import { EDGES, lane, layout } from "./flow-layout.js";
 import * as dots from "./dots.js";
 
@@ -105,10 +105,10 @@ function box(name, { x, y, w, h }, columns) {
   return group;
 }
 
-/** Services list their counters; provider and topic have them in one row. */
+/** Services list their counters; the topic, and the provider on a wide page, have them in one row. */
 function counters(group, name, width, columnsOfPage) {
   const list = COUNTERS[name] ?? [];
-  const isRow = name === "psp" || name === "topic";
+  const isRow = name === "topic" || (name === "psp" && columnsOfPage === 1);
   const columns = isRow ? Math.max(2, list.length) : columnsOfPage;
   const cell = (width - 32 + 18) / columns;
   const top = name === "psp" ? 74 : name === "topic" ? 48 : 74;
@@ -129,11 +129,17 @@ export function render(state) {
   const nodes = state.flow?.nodes ?? {};
   for (const [name, { values }] of boxes) {
     const node = nodes[name] ?? {};
+    let end = 0;
     for (const { read, value, name: label, text, isBad, x } of values) {
       const number = read(node);
-      setText(value, count(number));
-      // In a row the label follows its number, however wide that is.
-      if (label) setAttribute(label, "x", x + 8 + 11 * value.textContent.length);
+      setText(value, shortCount(number, narrow.matches ? 1_000 : 100_000));
+      // In a row the label follows its number, and the next counter follows the label, however wide they are.
+      if (label) {
+        const at = Math.max(x, end);
+        setAttribute(value, "x", at);
+        setAttribute(label, "x", at + 8 + 10 * value.textContent.length);
+        end = at + 8 + 10 * value.textContent.length + 7 * label.textContent.length + 12;
+      }
       setAttribute(text, "data-kind", !number ? "zero" : isBad ? "bad" : "some");
     }
     renderStatus(name, node, state.processes ?? []);

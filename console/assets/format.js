@@ -25,6 +25,11 @@ const TENTHS = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
 /** Formats a count; a dash if it is not known. */
 export const count = (value) => (value === null || value === undefined ? "–" : WHOLE.format(value));
 
+const SHORT = new Intl.NumberFormat("en", { notation: "compact" });
+
+/** A count for a narrow place: from the limit on, 25,400 is 25K. */
+export const shortCount = (value, limit) => (value >= limit ? SHORT.format(value) : count(value));
+
 export const tenths = (value) => (value === null || value === undefined ? "–" : TENTHS.format(value));
 
 /** Formats a duration with a suitable unit. */

@@ -28,7 +28,7 @@ const POLICY: &str =
 pub(crate) fn check_token(token: &str) -> anyhow::Result<()> {
     ensure!(
         token.len() >= TOKEN_LEN_MIN && token.bytes().all(|byte| byte.is_ascii_alphanumeric()),
-        "a token must consist of at least {TOKEN_LEN_MIN} ASCII letters and digits"
+        "use at least {TOKEN_LEN_MIN} characters, only ASCII letters and digits"
     );
     Ok(())
 }

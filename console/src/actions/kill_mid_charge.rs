@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -30,6 +29,8 @@ const RESPONSE_DELAY_MS: u64 = 8_000;
 const CHARGED_WITHIN: Duration = Duration::from_secs(20);
 const CHARGE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+const PLACED_WITHIN: Duration = Duration::from_secs(20);
+const PLACE_PAUSE: Duration = Duration::from_millis(200);
 /// The crash point between the provider's response and its record: window 10.
 const AFTER_CHARGE: &str = "charge.answered";
 /// Payment's gauge of calls to the provider that are in flight.
@@ -91,27 +92,46 @@ async fn by_crash_point(app: &App, order: Uuid) -> Result<(), Problem> {
     place(app, order).await
 }
 
-/// Places the order with an id that the console chose, so that a fault can be armed for this order only.
+/// Places the order with an id that the console chose, so that a fault can be armed for this order only. The
+/// id also makes a retry safe: a service that has just lost its database returns 503 for a moment.
 async fn place(app: &App, order: Uuid) -> Result<(), Problem> {
+    let deadline = Instant::now() + PLACED_WITHIN;
+    loop {
+        match put(app, order).await {
+            Ok(_) => break,
+            Err(error) if Instant::now() < deadline && is_retryable(&error) => {
+                tokio::time::sleep(PLACE_PAUSE).await;
+            }
+            Err(error) => {
+                return Err(anyhow::Error::new(error)
+                    .context("placing the order")
+                    .into());
+            }
+        }
+    }
+    app.hub.memory().remember_accepted(order);
+    Ok(())
+}
+
+async fn put(app: &App, order: Uuid) -> reqwest::Result<reqwest::Response> {
     let url = format!("{}/orders/{order}", app.endpoints().url(Service::Order));
     let trace = Uuid::new_v4().simple();
-    let response = app
-        .http
+    let parent = format!("00-{trace}-{:016x}-01", rand::random_range(1..u64::MAX));
+    app.http
         .put(url)
         .timeout(REQUEST_TIMEOUT)
         .bearer_auth(API_KEY)
         .header("content-type", "application/json")
-        .header(
-            "traceparent",
-            format!("00-{trace}-{:016x}-01", rand::random_range(1..u64::MAX)),
-        )
+        .header("traceparent", parent)
         .body(order_body(2))
         .send()
-        .await
-        .and_then(reqwest::Response::error_for_status);
-    response.context("placing the order")?;
-    app.hub.memory().remember_accepted(order);
-    Ok(())
+        .await?
+        .error_for_status()
+}
+
+/// A lost response and a 5xx leave the outcome unknown.
+fn is_retryable(error: &reqwest::Error) -> bool {
+    error.status().is_none_or(|status| status.is_server_error())
 }
 
 async fn wait_for_charge(app: &App, order: Uuid) -> anyhow::Result<()> {

@@ -22,6 +22,8 @@ fn process<'a>(state: &'a Value, name: &str) -> &'a Value {
 #[tokio::test]
 async fn payment_killed_mid_charge_is_charged_once() {
     let harness = Harness::start().await;
+    // The scenario waits for a service that has just died.
+    harness.post("/api/processes/order/kill", &json!({})).await;
     let placed = harness
         .post("/api/scenario/kill-mid-charge", &json!({}))
         .await;
