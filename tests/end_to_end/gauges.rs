@@ -27,7 +27,7 @@ async fn read(harness: &Harness, service: Service, series: &str) -> anyhow::Resu
     Ok(text.lines().find_map(value))
 }
 
-async fn wait_for(
+pub(crate) async fn wait_for(
     harness: &Harness,
     service: Service,
     series: &str,

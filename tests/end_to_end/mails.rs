@@ -1,4 +1,4 @@
-//! A customer hears of every end of an order, once: paid, declined, cancelled or refunded.
+//! A customer hears of every end of an order, once: paid, declined, failed, cancelled or refunded.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use crate::harness::Harness;
 const PATIENCE: Duration = Duration::from_secs(30);
 const RECEIPT: &str = "Your receipt";
 const DECLINE: &str = "Payment declined";
+const FAILURE: &str = "Payment failed";
 const CANCELLATION: &str = "is cancelled";
 const REFUND: &str = "Your refund";
 
@@ -52,5 +53,28 @@ async fn every_end_of_an_order_has_exactly_its_mails() -> anyhow::Result<()> {
     harness.expect_subjects(given_up, &[DECLINE, CANCELLATION])?;
     harness.expect_subjects(refunded, &[RECEIPT, REFUND])?;
     harness.expect_subjects(cancelled, &[CANCELLATION])?;
+    harness.stop().await
+}
+
+/// The provider answers with a definite error. The customer hears of it, and pays again.
+#[tokio::test]
+async fn failed_payment_is_mailed_once_and_can_be_paid_again() -> anyhow::Result<()> {
+    let harness = Harness::shared().await?;
+    let body = order_body(1).replace("pm_card_ok", "pm_card_unknown");
+    let paid_again = harness.place_with(&new_key("failed"), &body).await?;
+    let given_up = harness.place_with(&new_key("failed"), &body).await?;
+    let client = &harness.client;
+    for order in [paid_again, given_up] {
+        client.wait_for_status(order, "failed", PATIENCE).await?;
+    }
+    let key = new_key("again");
+    let paid = client.pay_again(paid_again, &key, "pm_card_ok").await?;
+    assert_eq!(paid.status, 201, "{}", paid.summary());
+    assert_eq!(harness.cancel(given_up).await?, 204);
+    // Checks every invariant: E1 compares the log of mails with payments and orders.
+    harness.expect_shipped_once(&[paid_again]).await?;
+    harness.expect_end(given_up, "cancelled").await?;
+    harness.expect_subjects(paid_again, &[FAILURE, RECEIPT])?;
+    harness.expect_subjects(given_up, &[FAILURE, CANCELLATION])?;
     harness.stop().await
 }

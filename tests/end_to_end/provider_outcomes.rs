@@ -77,6 +77,35 @@ async fn stored_error_without_a_charge_opens_the_next_attempt() -> anyhow::Resul
     assert_eq!(key, format!("pay:{order}:2"));
     let reopened = "select count(*) from orders where reopened = 1";
     harness.wait_for_count(Service::Order, reopened, 1).await?;
+    harness.expect_subjects(order, &["Your receipt"])?;
+    harness.stop().await
+}
+
+/// The provider stores an error for every attempt that order opens. The customer hears of it once, when no
+/// attempt is left.
+#[tokio::test]
+async fn used_up_attempts_are_mailed_once() -> anyhow::Result<()> {
+    let payment = [("PSP_ABSENCE_AGE_MS", "100"), ("RETRY_BASE_MS", "50")];
+    let harness = start(&[("PSP_REPLAY_5XX", "stored")], &payment).await?;
+    let fault = Fault {
+        point: "before_charge",
+        action: "error",
+        delay_ms: None,
+        times: None,
+        reference: None,
+    };
+    harness.set_fault(fault).await?;
+    let order = place(&harness, "pm_card_ok").await?;
+    harness.expect_end(order, "failed").await?;
+    harness.expect_subjects(order, &["Payment failed"])?;
+    let used_up = "select count(*) from orders where reopened = 3 and attempt = 4";
+    harness.wait_for_count(Service::Order, used_up, 1).await?;
+    harness.clear_faults().await?;
+    let key = new_key("again");
+    let again = harness.client.pay_again(order, &key, "pm_card_ok").await?;
+    assert_eq!(again.status, 201, "{}", again.summary());
+    harness.expect_shipped_once(&[order]).await?;
+    harness.expect_subjects(order, &["Payment failed", "Your receipt"])?;
     harness.stop().await
 }
 

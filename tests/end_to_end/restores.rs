@@ -11,6 +11,7 @@ use testkit::system::SystemOptions;
 use uuid::Uuid;
 
 use crate::cancels::wait_for_decision;
+use crate::early_start::expect_no_decisions;
 use crate::harness::{Harness, options};
 use crate::payer::{Payer, charge, payment_id};
 use crate::runbook::Runbook;
@@ -186,6 +187,7 @@ async fn restored_fulfilment_keeps_its_decisions() -> anyhow::Result<()> {
         .execute(&harness.databases.fulfilment)
         .await?;
 
+    expect_no_decisions(&harness, before.len()).await?;
     let recalled = runbook.run("docker compose run --rm fulfilment").await?;
     ensure!(recalled.contains("7 of them were missing"), "{recalled}");
     ensure!(recalled.contains("SKU-99: 6 pieces more"), "{recalled}");

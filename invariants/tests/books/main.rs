@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, even in a helper function"
 )]
 
+mod mails;
 mod proof;
 mod proof_cost;
 mod tables;
@@ -215,4 +216,38 @@ async fn what_waits_for_operator_is_listed() {
     assert_eq!(listed(&databases).await, expected[1..]);
     let found = settled(&databases).await.unwrap();
     assert!(found.is_empty(), "{found:?}");
+}
+
+#[tokio::test]
+async fn failed_refunds_and_waiting_mails_are_listed() {
+    let databases = databases().await;
+    run(
+        &databases.payment,
+        "insert into refunds (charge_id, key, order_id, attempt, amount, currency, reason, status,
+                              failure_code, correlation_id)
+         values ('ch_1', 'refund:1', '00000000-0000-0000-0000-000000000007', 1, 900, 'USD',
+                 'cancelled', 'failed', 'account_closed', 'c'),
+                ('ch_2', 'refund:2', '00000000-0000-0000-0000-000000000008', 1, 900, 'USD',
+                 'cancelled', 'pending', null, 'c')",
+    )
+    .await;
+    run(
+        &databases.receipt,
+        "insert into receipts (event_id, mail_type, order_id, attempt, recipient, lines, status,
+                               correlation_id, last_error, sent_at)
+         select gen_random_uuid(), 'decline', gen_random_uuid(), 1, 'a@b', '[]', mail.status, 'c',
+                'error', case mail.status when 'sent' then now() end
+         from unnest(array['held', 'held', 'unknown', 'failed', 'pending', 'sent'])
+            as mail (status)",
+    )
+    .await;
+    let for_a_person = "(only a person can settle it)";
+    let refund = "ch_1 of order 00000000-0000-0000-0000-000000000007: account_closed";
+    let expected = [
+        format!("O3 refund has failed: {refund} {for_a_person}"),
+        format!("O5 mail waits: 1 failed {for_a_person}"),
+        format!("O5 mail waits: 2 held {for_a_person}"),
+        format!("O5 mail waits: 1 unknown {for_a_person}"),
+    ];
+    assert_eq!(listed(&databases).await, expected);
 }

@@ -85,6 +85,10 @@ pub async fn recall(settings: &Recall) -> anyhow::Result<Recalled> {
         tx.commit().await.context("committing decisions")?;
     }
     recall.without_lines = recalled::without_lines(&mut connection).await?;
+    // Last, because a recall that was interrupted does not count.
+    recalled::complete(&mut connection)
+        .await
+        .context("recording the recall")?;
     connection.close().await.context("closing the connection")?;
     Ok(recall)
 }

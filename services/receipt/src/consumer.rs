@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context as _;
 use chrono::Utc;
 use events::{
-    Event, EventType, Line, OrderCancelled, PaymentCaptured, PaymentDeclined, PaymentRefunded,
-    PaymentVoided,
+    Event, EventType, Line, OrderCancelled, OrderPaymentFailed, PaymentCaptured, PaymentDeclined,
+    PaymentRefunded, PaymentVoided,
 };
 use inbox::{Delivery, Handler};
 use money::Money;
@@ -161,6 +161,13 @@ fn read(delivery: &Delivery) -> anyhow::Result<Announcement> {
             let mut announcement = announcement(&event, mail_type);
             announcement.customer_id = non_empty(event.customer_id);
             announcement.amount = event.due;
+            announcement
+        }
+        MailType::PaymentFailure => {
+            let event: OrderPaymentFailed = open(delivery)?;
+            let mut announcement = announcement(&event, mail_type);
+            announcement.customer_id = non_empty(event.customer_id);
+            announcement.amount = Some(event.due);
             announcement
         }
         MailType::Cancellation if event_type == EventType::OrderCancelled => {

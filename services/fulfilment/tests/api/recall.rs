@@ -204,3 +204,56 @@ async fn decision_of_another_source_is_ignored() {
     let recalled = recall_on(&harness).await.unwrap();
     assert_eq!(recalled, Recalled::default());
 }
+
+/// What `pg_restore --clean` does to the table: the same rows in a new table.
+const RESTORE: &str = "
+    alter table shipments rename to backed_up;
+    create table shipments (like backed_up including all);
+    insert into shipments select * from backed_up;
+    drop table backed_up";
+
+/// The service is started before the recall: it holds its messages and decides nothing.
+#[tokio::test]
+async fn restored_tables_decide_nothing_before_the_recall() {
+    // Only this test of the binary reads metrics, so only it sets them up.
+    telemetry::metric::init().unwrap();
+    let harness = Harness::create(&FIVE).await;
+    harness.execute(RESTORE).await;
+    let (shipped, paid) = (Uuid::new_v4(), Uuid::new_v4());
+    // Without its decision, the service would reject what it has shipped.
+    harness.topic.cancel_requested(shipped).await;
+    for order in [shipped, paid] {
+        harness.topic.captured(order, &TWO).await;
+    }
+    publish_shipped(&harness, shipped).await;
+    let running = harness.start(&harness.group).await;
+    eventually("the batch was tried and not processed", async || {
+        let metrics = format!("http://127.0.0.1:{}/metrics", running.port);
+        let metrics = reqwest::get(metrics).await.unwrap().text().await.unwrap();
+        let tried = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix("inbox_retries_total "));
+        tried.is_some_and(|tried| tried != "0")
+    })
+    .await;
+    running.stop().await;
+    for table in [
+        "select count(*) from shipments",
+        "select count(*) from parked_messages",
+    ] {
+        assert_eq!(harness.count(table).await, 0, "{table}");
+    }
+
+    eventually("the sessions are closed", async || {
+        let sessions = "select count(*) from pg_stat_activity
+             where datname = current_database() and application_name = 'fulfilment'";
+        harness.count(sessions).await == 0
+    })
+    .await;
+    let recalled = recall_on(&harness).await.unwrap();
+    assert_eq!(recalled.adopted, 1);
+    let running = harness.start(&harness.group).await;
+    harness.decided(2).await;
+    running.stop().await;
+    assert_eq!(harness.shipments("shipped").await, 2);
+}
