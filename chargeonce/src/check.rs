@@ -102,11 +102,20 @@ impl OrderResult {
 
 impl fmt::Display for RowCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} orders", self.orders)?;
+        f.write_str(&counted(self.orders, "order"))?;
         if self.direct_payments > 0 {
-            write!(f, ", {} direct payments", self.direct_payments)?;
+            let direct = counted(self.direct_payments, "direct payment");
+            write!(f, ", {direct}")?;
         }
-        write!(f, " and {} charges", self.charges)
+        write!(f, " and {}", counted(self.charges, "charge"))
+    }
+}
+
+/// The number with its noun in the singular or the plural.
+fn counted(number: i64, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
     }
 }
 
@@ -220,10 +229,35 @@ impl CheckReport {
         match (violated, self.violations.len()) {
             (0, 0) => println!("  ✓ every invariant holds, over {}", self.counts),
             (0, repaired) => println!(
-                "  ! every invariant holds, after {repaired} repairs, over {}",
+                "  ! every invariant holds, after {}, over {}",
+                counted(repaired as i64, "repair"),
                 self.counts
             ),
-            _ => println!("  ✗ {violated} violations, over {}", self.counts),
+            _ => println!(
+                "  ✗ {}, over {}",
+                counted(violated as i64, "violation"),
+                self.counts
+            ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_row_is_counted_in_the_singular() {
+        let mut counts = RowCounts {
+            orders: 1,
+            direct_payments: 0,
+            charges: 2,
+        };
+        assert_eq!(counts.to_string(), "1 order and 2 charges");
+        (counts.orders, counts.direct_payments) = (0, 1);
+        assert_eq!(
+            counts.to_string(),
+            "0 orders, 1 direct payment and 2 charges"
+        );
     }
 }
