@@ -190,7 +190,7 @@ async fn restored_fulfilment_keeps_its_decisions() -> anyhow::Result<()> {
     expect_no_decisions(&harness, before.len()).await?;
     let recalled = runbook.run("docker compose run --rm fulfilment").await?;
     ensure!(recalled.contains("7 of them were missing"), "{recalled}");
-    ensure!(recalled.contains("SKU-99: 6 pieces more"), "{recalled}");
+    ensure!(recalled.contains("SKU-99: 6 more units"), "{recalled}");
     let restock = "update stock set available = 1000 where sku = 'SKU-99'";
     sqlx::query(restock)
         .execute(&harness.databases.fulfilment)

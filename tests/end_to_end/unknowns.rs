@@ -81,7 +81,7 @@ async fn provider_that_forgets_keys_still_charges_once() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn absent_charge_is_sent_again_after_a_look_up() -> anyhow::Result<()> {
+async fn absent_charge_is_sent_again_after_a_lookup() -> anyhow::Result<()> {
     let harness = Harness::start(forgetful(8, 4)).await?;
     harness.set_fault(fault("before_charge", "drop")).await?;
     let orders = harness.place_many(3).await?;
@@ -104,7 +104,7 @@ async fn absent_charge_is_sent_again_after_a_look_up() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn replayed_errors_are_resolved_by_a_look_up() -> anyhow::Result<()> {
+async fn replayed_errors_are_resolved_by_a_lookup() -> anyhow::Result<()> {
     let mut options = forgetful(8, 4);
     let stored = ("PSP_REPLAY_5XX".to_owned(), "stored".to_owned());
     options.env.psp.push(stored);

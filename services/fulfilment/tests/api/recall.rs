@@ -136,7 +136,7 @@ async fn recall_does_not_run_beside_the_service() {
 }
 
 #[tokio::test]
-async fn shipped_pieces_beyond_the_stock_are_reported() {
+async fn shipped_units_beyond_the_stock_are_reported() {
     let harness = Harness::create(&[("SKU-1", 1)]).await;
     let order = Uuid::new_v4();
     let lines = [("SKU-1", 2), ("SKU-new", 3)];

@@ -103,7 +103,7 @@ async fn charge_under_another_key_allows_no_second_charge() {
 }
 
 #[tokio::test]
-async fn look_up_without_an_answer_is_repeated_and_sends_nothing() {
+async fn lookup_without_an_answer_is_repeated_and_sends_nothing() {
     let harness = Harness::create().await;
     let order = sent_without_answer(&harness).await;
     age_first_call(&harness, RESEND_MAX).await;

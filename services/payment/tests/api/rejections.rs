@@ -40,7 +40,7 @@ pub(crate) async fn reject_within(
 }
 
 #[tokio::test]
-async fn attempt_that_was_never_leased_is_voided_for_good() {
+async fn attempt_that_was_never_leased_is_voided_permanently() {
     let harness = Harness::create().await;
     let order = harness.open_new().await;
     reject(&harness, order, 1).await;
