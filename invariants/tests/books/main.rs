@@ -241,13 +241,13 @@ async fn failed_refunds_and_waiting_mails_are_listed() {
             as mail (status)",
     )
     .await;
-    let for_a_person = "(only a person can settle it)";
+    let for_operator = "(only an operator can settle it)";
     let refund = "ch_1 of order 00000000-0000-0000-0000-000000000007: account_closed";
     let expected = [
-        format!("O3 refund has failed: {refund} {for_a_person}"),
-        format!("O5 mail waits: 1 failed {for_a_person}"),
-        format!("O5 mail waits: 2 held {for_a_person}"),
-        format!("O5 mail waits: 1 unknown {for_a_person}"),
+        format!("O3 refund has failed: {refund} {for_operator}"),
+        format!("O5 mail waits: 1 failed {for_operator}"),
+        format!("O5 mail waits: 2 held {for_operator}"),
+        format!("O5 mail waits: 1 unknown {for_operator}"),
     ];
     assert_eq!(listed(&databases).await, expected);
 }
