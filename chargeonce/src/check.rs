@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::system::SystemArgs;
 
-/// The exit code when only a person can settle what is left.
+/// The exit code when only an operator can settle what is left.
 const FOR_OPERATOR: u8 = 2;
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Violations to print; a broken system may have thousands.
@@ -27,14 +27,14 @@ const CORRECT_SHOWN_MAX: usize = 5;
 /// has finished, because some invariants hold only then. It needs access to the databases of all
 /// services.
 ///
-/// An order that was charged twice, and whose second charge was given back, is shown as violated once and
-/// repaired. It does not fail the check.
+/// An order that was charged twice, and whose second charge was refunded, is shown as violated and repaired.
+/// It does not fail the check.
 ///
-/// It also lists what only a person can settle: orders that other services know and the order service has
+/// It also lists what only an operator can settle: orders that other services know and the order service has
 /// lost, unexplained charges, failed refunds, parked messages, and mails that wait.
 ///
-/// Exits with 0 if every invariant holds and each named order was charged once and shipped, with 2 if
-/// that is so and an order, a charge, a refund or a message waits for a person, and with 1 otherwise.
+/// Exits with 0 if every invariant holds and each named order was charged once and shipped. Exits with 2 if an
+/// order, a charge, a refund or a message also waits for an operator, and with 1 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Orders that must have been charged exactly once and shipped.
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 struct CheckReport {
     violations: Vec<Violation>,
     for_operator: Vec<Violation>,
-    /// Whether waiting cannot help: an invariant that must hold at every moment is broken.
+    /// Whether waiting cannot help: an invariant that must hold at every moment is violated.
     is_permanent: bool,
     orders: Vec<OrderResult>,
     counts: RowCounts,
@@ -180,7 +180,7 @@ impl CheckReport {
         !self.violations.iter().any(is_violated) && self.orders.iter().all(OrderResult::is_good)
     }
 
-    /// Mails are listed and change nothing: one that may have been delivered is no news after a fault.
+    /// Waiting mails are listed but do not change the exit code: after a fault, a mail in doubt is normal.
     fn needs_operator(&self) -> bool {
         let mut all = self.for_operator.iter();
         all.any(|it| it.invariant != invariants::MAIL_WAITS)
@@ -209,8 +209,8 @@ impl CheckReport {
             let more = self.violations.len() - VIOLATIONS_SHOWN_MAX;
             println!("  … and {more} more");
         }
-        for matter in self.for_operator.iter().take(VIOLATIONS_SHOWN_MAX) {
-            println!("  ? {matter}");
+        for finding in self.for_operator.iter().take(VIOLATIONS_SHOWN_MAX) {
+            println!("  ? {finding}");
         }
         if self.for_operator.len() > VIOLATIONS_SHOWN_MAX {
             let more = self.for_operator.len() - VIOLATIONS_SHOWN_MAX;

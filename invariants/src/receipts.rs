@@ -69,7 +69,7 @@ const EXPECTED: [Expected; 5] = [
         required: NAMED_CANCELLATIONS,
         allowed: CANCELLATIONS,
     },
-    // The receipt of the charge names the recipient, whatever payment knows.
+    // The mail about the charge names the recipient, even if payment does not know the customer.
     Expected {
         mail_type: "refund",
         required: REFUNDS,
@@ -77,7 +77,7 @@ const EXPECTED: [Expected; 5] = [
     },
 ];
 
-/// Of these, the order service cancels by itself those that have no voided attempt.
+/// Orders without a voided attempt among these were cancelled by the order service itself.
 const CANCELLED_ORDERS: &str = "select id::text, 1::bigint from orders where status = 'cancelled'";
 
 /// How many failed attempts the order service answered with the next one.

@@ -11,7 +11,7 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     eventually_some(what, async || holds().await.then_some(())).await;
 }
 
-/// The same with another limit, for what takes longer by design: a time-out that must pass first.
+/// The same with another limit, for what takes longer by design: a timeout that must pass first.
 pub async fn eventually_within(limit: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) {
     poll(limit, what, async || holds().await.then_some(())).await;
 }

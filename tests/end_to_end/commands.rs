@@ -56,7 +56,7 @@ async fn parked_messages_are_shown_redriven_and_discarded() -> anyhow::Result<()
     ensure!(
         done(&harness, &list[..2])
             .await?
-            .contains("nothing is parked")
+            .contains("no parked messages")
     );
     let mut orders = Vec::new();
     for action in ["run", "discard"] {
@@ -95,10 +95,10 @@ async fn parked_messages_are_shown_redriven_and_discarded() -> anyhow::Result<()
     let redriven = harness.client.wait_for_status(orders[0], "shipped", SOON);
     redriven.await?;
     let all = ["redrive", "run", "--all", "--reason", "all"];
-    ensure!(done(&harness, &all).await?.contains("nothing is parked"));
+    ensure!(done(&harness, &all).await?.contains("no parked messages"));
     let actions = ["parked.discard", "parked.redrive", "parked.redrive"];
     assert_eq!(audited(&harness).await?, actions);
-    // The discarded capture comes back only by hand: without its shipment the order stays paid.
+    // The discarded capture comes back only manually: without its shipment the order stays paid.
     assert_eq!(harness.client.order(orders[1]).await?.status, "paid");
     harness.stop().await
 }
@@ -232,7 +232,7 @@ async fn mails_and_held_orders_are_handled_by_command() -> anyhow::Result<()> {
     harness.expect_mails(&orders[2..], 1..=1)?;
 
     let none = done(&harness, &["held"]).await?;
-    ensure!(none.contains("no order is held"), "{none}");
+    ensure!(none.contains("no held orders"), "{none}");
     let retry = [
         "held",
         "--service",

@@ -55,7 +55,7 @@ async fn proof_agrees_with_the_full_checker() -> anyhow::Result<()> {
     ] {
         harness.expect_end(order, status).await?;
     }
-    let settled = |state: &ProofState| is_done(state) && state.money.given_back == 2_500;
+    let settled = |state: &ProofState| is_done(state) && state.money.refunded == 2_500;
     let state = step_until(&mut proof, settled).await?;
     ensure!(
         (state.charged_once, state.charged_more) == (9, 0),

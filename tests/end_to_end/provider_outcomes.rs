@@ -1,4 +1,4 @@
-//! Outcomes of real providers, in the whole system: later ones, definite errors, stored errors, look-ups
+//! Outcomes of real providers, in the whole system: later ones, definite errors, stored errors, lookups
 //! that lag.
 
 use endpoints::Service;

@@ -126,7 +126,7 @@ async fn charge_that_we_cannot_explain_is_never_refunded() -> anyhow::Result<()>
 #[tokio::test]
 async fn charge_refunded_by_hand_is_refunded_once_in_the_books() -> anyhow::Result<()> {
     let harness = start().await?;
-    // The provider charges and never responds. Then an operator refunds the charge by hand.
+    // The provider charges and never responds. Then an operator refunds the charge manually.
     let fault = Fault {
         point: "after_charge",
         action: "hang",

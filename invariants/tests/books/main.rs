@@ -118,7 +118,7 @@ async fn listed(databases: &Databases) -> Vec<String> {
 
 /// Order's database was restored to a state before this order.
 #[tokio::test]
-async fn lost_order_is_listed_for_a_person() {
+async fn lost_order_is_listed_for_operator() {
     let databases = databases().await;
     let id = "00000000-0000-0000-0000-000000000007";
     run(
@@ -144,7 +144,7 @@ async fn lost_order_is_listed_for_a_person() {
     )
     .await;
     let lost = format!(
-        "O1 order is lost: {id}: attempt 1 captured, 5000 USD, shipped (only a person can settle it)"
+        "O1 order is lost: {id}: attempt 1 captured, 5000 USD, shipped (only an operator can settle it)"
     );
     assert_eq!(listed(&databases).await, [lost]);
     // Its money and its shipment are explained: nothing is violated.
@@ -174,7 +174,7 @@ async fn lost_order_is_listed_for_a_person() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_person_is_listed() {
+async fn what_waits_for_operator_is_listed() {
     let databases = databases().await;
     run(
         &databases.psp,
@@ -199,10 +199,10 @@ async fn what_waits_for_a_person_is_listed() {
          values ('g', gen_random_uuid(), '{}', '{}', 0, 0, 'cause', 5, true)",
     )
     .await;
-    let for_a_person = "(only a person can settle it)";
+    let for_operator = "(only an operator can settle it)";
     let expected = [
-        format!("O2 charge is unexplained: ch_1: 900 USD for o-1 {for_a_person}"),
-        format!("O4 message is parked: 1 in receipt {for_a_person}"),
+        format!("O2 charge is unexplained: ch_1: 900 USD for o-1 {for_operator}"),
+        format!("O4 message is parked: 1 in receipt {for_operator}"),
     ];
     assert_eq!(listed(&databases).await, expected);
     let found = settled(&databases).await.unwrap();

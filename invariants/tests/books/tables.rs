@@ -1,4 +1,4 @@
-//! Real tables of order, payment and provider, filled by hand.
+//! Real tables of order, payment and provider, filled manually.
 
 use invariants::{Databases, Proof, ProofState};
 use sqlx::PgPool;

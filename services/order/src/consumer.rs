@@ -19,7 +19,7 @@ use crate::domain::{AfterFailure, Status, after_failure, catch_up, next};
 use crate::store::orders::{self, Change, State};
 
 pub struct FollowOrders {
-    /// How many times this service opens the next attempt of one order by itself.
+    /// How many times this service opens the next attempt of one order automatically.
     pub reopens_max: u16,
     /// Wakes the relay.
     pub wake: outbox::Wake,
@@ -45,7 +45,7 @@ impl Handler for FollowOrders {
         let folded = self.fold(states, new)?;
         if !folded.unknown.is_empty() {
             // The order was lost with the database and may be placed again, under its id. Then its events
-            // are published again, and must not be taken for duplicates.
+            // are published again, and must not count as duplicates.
             inbox::processed::forget(tx, &self.group, &folded.unknown)
                 .await
                 .context("forgetting events of unknown orders")?;

@@ -195,7 +195,7 @@ fn read(delivery: &Delivery) -> anyhow::Result<Announcement> {
     })
 }
 
-/// An announcement with nothing but the order.
+/// An announcement that names only the order.
 fn announcement<E: Event>(event: &E, mail_type: MailType) -> Announcement {
     Announcement {
         order_id: event.order_id(),

@@ -20,7 +20,7 @@ impl System {
     }
 
     /// Stops the services, recreates databases, topic and mails, and starts the services again. If it
-    /// fails half-way, it can be repeated.
+    /// fails halfway, it can be repeated.
     pub async fn reset(&self) -> anyhow::Result<()> {
         ensure!(
             self.can_reset(),

@@ -98,7 +98,7 @@ async fn lost_decisions_are_read_back_from_the_topic() {
     assert_eq!(harness.events("fulfilment.shipped").await, 2);
     assert_eq!(harness.events("fulfilment.rejected").await, 3);
 
-    // A repeat adds nothing, also if the outbox was published once more in between.
+    // A repeat adds nothing, even if the outbox was published again in between.
     let running = harness.start(&harness.group).await;
     published(&harness).await;
     running.stop().await;
@@ -109,7 +109,7 @@ async fn lost_decisions_are_read_back_from_the_topic() {
     );
     assert_eq!(harness.events("fulfilment.shipped").await, 2);
 
-    // Reading every event again, in whatever order, decides nothing new.
+    // Reading every event again, in any order, decides nothing new.
     let other = format!("fulfilment-{}", Uuid::new_v4());
     let running = harness.start(&other).await;
     harness.processed(5).await;
@@ -145,7 +145,7 @@ async fn shipped_pieces_beyond_the_stock_are_reported() {
     let recalled = recall_on(&harness).await.unwrap();
     let short: Vec<(&str, i64)> = recalled.short.iter().map(|(k, v)| (&**k, *v)).collect();
     assert_eq!(short, [("SKU-1", 1), ("SKU-new", 3)]);
-    assert!(recalled.to_string().contains("SKU-new: 3 pieces more"));
+    assert!(recalled.to_string().contains("SKU-new: 3 more units"));
     assert_eq!(harness.stock("SKU-1").await, (0, 2));
     assert_eq!(harness.stock("SKU-new").await, (0, 3));
 }

@@ -54,7 +54,7 @@ pub fn pay_again(status: Status, cancel_requested: bool) -> Result<(), NotPayabl
 /// What follows a failed payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterFailure {
-    /// This service opens the next attempt by itself.
+    /// This service opens the next attempt automatically.
     Reopen,
     /// The order waits for the customer, and can pay again.
     AskCustomer,

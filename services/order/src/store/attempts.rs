@@ -30,7 +30,7 @@ pub async fn open_next(
     Ok(updated.rows_affected() == 1)
 }
 
-/// An order whose next attempt this service opened by itself.
+/// An order whose next attempt this service opened automatically.
 #[derive(Debug)]
 pub struct Reopened {
     pub id: Uuid,

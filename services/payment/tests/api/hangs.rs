@@ -14,7 +14,7 @@ use crate::harness::{Harness, eventually};
 use crate::provider::{call_count, calls, mount_captures};
 use crate::reconciling::{charge, mount_ledger, reconciler};
 
-/// Longer than every time-out of the service.
+/// Longer than every timeout of the service.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(100);
 /// One connection for each charger.
 const CHARGERS: usize = 3;

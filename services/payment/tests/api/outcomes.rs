@@ -1,5 +1,5 @@
-//! Answers of real providers: outcomes that come later, definite errors, stored errors, lagging look-ups,
-//! refunds made by hand.
+//! Answers of real providers: outcomes that come later, definite errors, stored errors, lagging lookups,
+//! manual refunds.
 
 use std::time::Duration;
 

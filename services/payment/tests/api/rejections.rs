@@ -176,7 +176,7 @@ async fn tried_attempt_with_an_absent_charge_counts_as_leased() {
     mount_cancellation(&harness.psp, key_cancelled()).await;
     let order = harness.open_new().await;
     assert_eq!(harness.step().await, 0);
-    // As after a look-up that found nothing.
+    // As after a lookup that found nothing.
     harness
         .execute("update payments set first_called_at = null")
         .await;

@@ -1,6 +1,6 @@
-//! The payment service's part of an order's story: attempts, tries with the provider's key, refunds.
+//! The payment service's part of an order's timeline: attempts, tries with the provider's key, refunds.
 
-use operators::{Asked, ReadPart as _};
+use operators::{PartQuery, ReadPart as _};
 use payment::timeline::Reader;
 use steps::{Part, Severity, Step};
 use uuid::Uuid;
@@ -14,12 +14,12 @@ async fn part(harness: &Harness, order_id: Uuid) -> Part {
     let reader = Reader {
         group: "payment".to_owned(),
     };
-    let asked = Asked {
+    let query = PartQuery {
         order_id,
         keys: Vec::new(),
     };
     let mut connection = harness.pool.acquire().await.unwrap();
-    let part = reader.read(&mut connection, &asked).await.unwrap();
+    let part = reader.read(&mut connection, &query).await.unwrap();
     part.finish()
 }
 

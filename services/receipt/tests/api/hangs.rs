@@ -8,7 +8,7 @@ use testkit::polling::eventually_within;
 use crate::application::{self, Running};
 use crate::harness::{Harness, eventually};
 
-/// Longer than every time-out of the service.
+/// Longer than every timeout of the service.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(100);
 
 /// Waits until so many mails are sent, each once, and all of them recorded.
