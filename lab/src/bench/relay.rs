@@ -40,7 +40,6 @@ pub(super) fn steps(pairs: usize) -> usize {
 
 /// A database and a topic of its own, beside those of the running system.
 struct Outbox {
-    database: ScratchDatabase,
     pool: PgPool,
     brokers: String,
     events: u32,
@@ -64,7 +63,6 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<(f64, f64)>
             ("bare SQL, then bare produce", slower_half),
         )
         .await?;
-    outbox.discard().await?;
     Ok(pairs)
 }
 
@@ -87,7 +85,6 @@ impl Outbox {
             topic::create(&brokers, &topic).await?;
         }
         Ok(Self {
-            database,
             pool,
             brokers,
             events: bench.scale.relay_events,
@@ -140,10 +137,5 @@ impl Outbox {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
-    }
-
-    async fn discard(self) -> anyhow::Result<()> {
-        self.pool.close().await;
-        self.database.discard().await
     }
 }
