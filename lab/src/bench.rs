@@ -9,6 +9,7 @@ mod intake;
 mod latency;
 mod machine;
 mod memory;
+mod overload;
 mod per_order;
 mod ratio;
 mod relay;
@@ -38,8 +39,8 @@ const STANDARD_OUTPUT: &str = "-";
 
 /// Measure the system relative to the limits of this machine, in one run.
 ///
-/// Starts its own system. Each ratio is measured in pairs: the system, then the limit, then the limit again first.
-/// Use a release build on an idle machine (scripts/bench.sh). Exits with 1 if --against finds something worse.
+/// Starts its own system. Each ratio is measured in pairs: the system and its limit, which alternate. Use a release
+/// build on an idle machine (scripts/bench.sh). Exits with 1 if --against finds something worse.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Fewer and shorter pairs: about three minutes instead of ten.

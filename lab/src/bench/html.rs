@@ -48,6 +48,14 @@ fn write_page(out: &mut String, report: &Report) -> std::fmt::Result {
             &bars::latencies(latency),
         )?;
     }
+    if report.overload.is_some() || !report.catch_up.is_empty() {
+        section(
+            out,
+            "Overload and catch-up",
+            "Overload is a closed loop with more clients than the system can serve. After a kill, payment starts again.",
+            &tables::stress(report),
+        )?;
+    }
     if let Some(per_order) = &report.per_order {
         section(
             out,

@@ -12,6 +12,7 @@ use super::end_to_end::Throughput;
 use super::latency::Latency;
 use super::machine::Machine;
 use super::memory::Memory;
+use super::overload::Overload;
 pub(crate) use super::per_order::{DatabasePerOrder, PerOrder};
 use super::ratio::{Ratio, RatioResult};
 use super::scale::Scale;
@@ -29,6 +30,7 @@ pub(crate) struct Report {
     pub(crate) latency: Option<Latency>,
     #[serde(default)]
     pub(crate) catch_up: Vec<CatchUp>,
+    pub(crate) overload: Option<Overload>,
     pub(crate) memory: Memory,
     /// Orders of all runs. Each has exactly one charge in the provider's books.
     pub(crate) orders: u64,
@@ -141,6 +143,7 @@ pub(crate) mod tests {
                 generator_late: percentiles(0.1),
             }),
             catch_up: Vec::new(),
+            overload: None,
             memory: Memory {
                 at_s: vec![0.0, 2.0],
                 mib: [("order".to_owned(), vec![10.0, 12.0])].into(),

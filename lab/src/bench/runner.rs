@@ -11,7 +11,7 @@ use super::report::Report;
 use super::rig::{Rig, closed_loop};
 use super::scale::Scale;
 use super::steps::{Bench, Steps};
-use super::{Args, catch_up, end_to_end, intake, latency, relay};
+use super::{Args, catch_up, end_to_end, intake, latency, overload, relay};
 use crate::measure::pgbench::IntakeSql;
 
 const NOT_SELECTED: &str = "not selected";
@@ -61,6 +61,9 @@ async fn measure_all(bench: &Bench<'_>, args: &Args, report: &mut Report) -> any
         report.add(Ratio::Latency, &pairs);
         report.latency = Some(details);
     }
+    if args.measures(Ratio::EndToEnd) {
+        report.overload = Some(overload::measure(bench).await?);
+    }
     if args.measures(Ratio::Relay) {
         report.add(Ratio::Relay, &relay::measure(bench).await?);
     }
@@ -99,7 +102,7 @@ fn count_steps(args: &Args, scale: &Scale) -> usize {
     let steps = selected.map(|ratio| match ratio {
         Ratio::Intake => intake::steps(scale.pairs),
         Ratio::Relay => relay::steps(scale.pairs),
-        Ratio::EndToEnd => end_to_end::steps(scale.pairs),
+        Ratio::EndToEnd => end_to_end::steps(scale.pairs) + overload::STEPS,
         // Without the closed loops of `end_to_end` it needs one of its own.
         Ratio::Latency => {
             latency::steps(scale.pairs) + usize::from(!args.measures(Ratio::EndToEnd))
@@ -128,6 +131,7 @@ async fn empty(rig: &Rig, args: &Args, scale: &Scale) -> anyhow::Result<Report> 
         throughput: None,
         latency: None,
         catch_up: Vec::new(),
+        overload: None,
         memory: Default::default(),
         orders: 0,
         scale: scale.clone(),

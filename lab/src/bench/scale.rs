@@ -13,6 +13,8 @@ pub(crate) struct Scale {
     pub(crate) catch_up_pairs: usize,
     /// Clients of pgbench and of the closed loops.
     pub(crate) clients: usize,
+    /// More clients than the system can serve.
+    pub(crate) overload_clients: usize,
     pub(crate) warm_up_s: u64,
     pub(crate) pgbench_s: u64,
     pub(crate) intake_s: u64,
@@ -34,6 +36,7 @@ impl Scale {
             pairs: 5,
             catch_up_pairs: 5,
             clients: 64,
+            overload_clients: 256,
             warm_up_s: 5,
             pgbench_s: 5,
             intake_s: 4,
@@ -70,6 +73,7 @@ impl Scale {
             pairs: 1,
             catch_up_pairs: 1,
             clients: 4,
+            overload_clients: 16,
             warm_up_s: 0,
             pgbench_s: 1,
             intake_s: 0,

@@ -40,6 +40,17 @@ fn write_all(out: &mut String, report: &Report) -> std::fmt::Result {
             )?;
         }
     }
+    if let Some(overload) = &report.overload {
+        writeln!(
+            out,
+            "\noverload, {} clients: accepted {:.0} /s, shipped {:.0} /s, {} behind at the end, request to shipped p95 {:.0} ms",
+            overload.clients,
+            overload.accepted_per_s,
+            overload.shipped_per_s,
+            overload.behind,
+            overload.request_to_shipped.p95_ms
+        )?;
+    }
     write_catch_up(out, report)?;
     if let Some(per_order) = &report.per_order {
         write_per_order(out, per_order)?;

@@ -50,6 +50,59 @@ pub(super) fn ratios(report: &Report) -> String {
     )
 }
 
+pub(super) fn stress(report: &Report) -> String {
+    let mut out = String::new();
+    if let Some(it) = &report.overload {
+        let figures = [
+            it.clients as f64,
+            it.accepted_per_s,
+            it.shipped_per_s,
+            it.behind as f64,
+            it.unavailable as f64,
+            it.response.p95_ms,
+            it.request_to_shipped.p95_ms,
+        ];
+        out += &table(
+            &[
+                "#clients",
+                "#accepted /s",
+                "#shipped /s",
+                "#behind at the end",
+                "#429 or 5xx",
+                "#response p95 ms",
+                "#shipped p95 ms",
+            ],
+            &[figures.map(|value| number(&figure(value))).concat()],
+        );
+    }
+    let kills = report.catch_up.iter().map(|it| {
+        let figures = [
+            it.backlog as f64,
+            it.seconds,
+            it.first_after_s,
+            it.drain_per_s,
+            it.in_flight as f64,
+            it.in_flight_last_s,
+        ];
+        figures.map(|value| number(&figure(value))).concat()
+    });
+    let kills: Vec<String> = kills.collect();
+    if !kills.is_empty() {
+        out += &table(
+            &[
+                "#sent after the kill",
+                "#shipped after s",
+                "#the first after s",
+                "#without a kill /s",
+                "#in flight at the kill",
+                "#the last of them after s",
+            ],
+            &kills,
+        );
+    }
+    out
+}
+
 pub(super) fn per_order(per_order: &PerOrder) -> String {
     let costs = [
         ("CPU µs", &per_order.cpu_us),
