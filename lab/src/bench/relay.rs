@@ -3,7 +3,6 @@
 
 mod raw;
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -49,11 +48,11 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<(f64, f64)>
     bench.steps.phase("relay");
     let prepared = Outbox::prepare(bench);
     let outbox = bench.steps.step("preparing an outbox", prepared).await?;
-    let producer = RefCell::new(raw::RawProducer::connect(&outbox.brokers, TOPIC).await?);
+    let producer = raw::RawProducer::connect(&outbox.brokers, TOPIC).await?;
     let slower_half = async || {
         outbox.fill().await?;
         let sql = raw::drain_sql(&outbox.pool, outbox.events).await?;
-        let produce = producer.borrow_mut().produce(outbox.events).await?;
+        let produce = producer.produce(outbox.events).await?;
         Ok(sql.min(produce))
     };
     let pairs = bench

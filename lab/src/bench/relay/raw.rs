@@ -86,7 +86,7 @@ impl RawProducer {
     }
 
     /// Messages per second, from the first one to the last delivery report.
-    pub(super) async fn produce(&mut self, events: u32) -> anyhow::Result<f64> {
+    pub(super) async fn produce(&self, events: u32) -> anyhow::Result<f64> {
         let payload = "x".repeat(PAYLOAD_BYTES);
         let started = Instant::now();
         let mut reports = Vec::with_capacity(events as usize);
