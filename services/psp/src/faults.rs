@@ -2,8 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
+use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use crate::domain::fault::{AppliedFault, Fault, Point};
 
@@ -15,6 +18,7 @@ pub struct Faults {
     list: Mutex<FaultList>,
     /// While this is false, no fault can apply, and requests do not take the lock.
     any_armed: AtomicBool,
+    cleared: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -62,10 +66,20 @@ impl Faults {
         self.list().faults.clone()
     }
 
+    /// Disarms all faults and ends every wait that is under way.
     pub fn clear(&self) {
         let mut list = self.list();
         list.faults.clear();
         self.refresh(&list);
+        self.cleared.notify_waiters();
+    }
+
+    /// Waits for the delay, or until the faults are cleared.
+    pub async fn wait(&self, delay: Duration) {
+        tokio::select! {
+            () = sleep(delay) => {}
+            () = self.cleared.notified() => {}
+        }
     }
 
     /// Returns whether the fault existed.

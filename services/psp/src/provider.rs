@@ -171,7 +171,7 @@ impl Provider {
         gone: &CancellationToken,
     ) -> Option<Interruption> {
         if request.speed() == ChargeSpeed::Slow {
-            sleep(self.settings.slow()).await;
+            self.faults.wait(self.settings.slow()).await;
         }
         let point = request.operation().points().during;
         let during = self.faults.apply(point, &request.reference);
@@ -187,7 +187,7 @@ impl Provider {
     ) -> Option<Interruption> {
         match fault? {
             AppliedFault::Delay(delay) => {
-                sleep(delay).await;
+                self.faults.wait(delay).await;
                 None
             }
             AppliedFault::Hang => {

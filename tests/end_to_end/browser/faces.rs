@@ -113,31 +113,47 @@ async fn expect_tab_order(stage: &Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Six steps; the first presses the real button.
+/// Each of the six steps places an order with the page's own buttons.
 async fn expect_tour_presses_buttons(stage: &Stage) -> anyhow::Result<()> {
     let browser = &stage.browser;
-    let before = browser
-        .eval("document.querySelectorAll('#orders tbody tr').length")
-        .await?;
+    let rows = "document.querySelectorAll('#orders tbody tr').length";
+    let before = browser.eval(rows).await?.as_u64().unwrap_or_default();
     browser.click("#tour-start").await?;
-    browser.click("#tour .primary").await?;
-    browser.wait_for_text("#tour-text", "One request").await?;
-    browser
-        .wait_for(&format!(
-            "document.querySelectorAll('#orders tbody tr').length > {before}"
-        ))
-        .await?;
-    for step in 2..=6 {
+    for step in 1..=6 {
+        let progress = format!("Step {step} of 6");
+        browser.wait_for_text(".tour-progress", &progress).await?;
+        let text = "document.querySelector('#tour-text').textContent";
+        let task = browser.eval(text).await?;
+        browser.click("#tour .primary").await?;
+        browser.wait_for(&format!("{text} !== {task}")).await?;
+        let placed = format!("{rows} === {}", before + step);
+        browser.wait_for(&placed).await?;
         browser.click("#tour-next").await?;
-        browser
-            .wait_for_text(".tour-progress", &format!("Step {step} of 6"))
-            .await?;
     }
-    browser.click("#tour-next").await?;
     browser
         .wait_for("document.querySelector('#tour').hidden")
         .await?;
+    browser.wait_for(&statuses("refunded", 1)).await?;
+    browser.wait_for(&statuses("shipped", before + 4)).await?;
+    let faults = stage.system.faults("end the slow charge")?;
+    let all_shipped = statuses("shipped", before + 5);
+    testkit::eventually("the slow order ships", async || {
+        faults.clear().await.is_ok()
+            && browser
+                .eval(&all_shipped)
+                .await
+                .is_ok_and(|shown| shown == true)
+    })
+    .await;
     Ok(())
+}
+
+/// Whether the list shows so many orders with this status.
+fn statuses(status: &str, count: u64) -> String {
+    format!(
+        "[...document.querySelectorAll('#orders .order-status')]
+         .filter((it) => it.textContent === '{status}').length === {count}"
+    )
 }
 
 async fn expect_both_themes(stage: &Stage) -> anyhow::Result<()> {

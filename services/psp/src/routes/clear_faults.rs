@@ -1,4 +1,5 @@
-//! `DELETE /admin/faults[/{id}]`: disarms faults. Faults that were already applied stay applied.
+//! `DELETE /admin/faults[/{id}]`: disarms faults. A fault that was already applied stays applied, but
+//! clearing all of them also ends the delays and slow charges that are under way.
 
 use std::sync::Arc;
 

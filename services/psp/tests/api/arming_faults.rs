@@ -1,9 +1,11 @@
 //! Arming and clearing faults.
 
+use std::pin::pin;
+
 use reqwest::Method;
 use serde_json::json;
 
-use crate::server::{Server, order};
+use crate::server::{Server, order, paid_with};
 
 #[tokio::test]
 async fn fault_applies_n_times_and_then_no_more() {
@@ -166,4 +168,20 @@ async fn invalid_fault_is_422_and_not_armed() {
         assert_eq!(response.status, 422, "{fault}");
     }
     assert!(server.applied().await.is_empty());
+}
+
+#[tokio::test]
+async fn clearing_the_faults_ends_a_slow_charge() {
+    let server = Server::start_with(&["--psp-slow-ms", "600000"]).await;
+    let body = paid_with("o-1", "pm_card_slow");
+    let mut charge = pin!(server.charge("k", &body));
+    let response = loop {
+        let clear = server.call(Method::DELETE, "/admin/faults", None);
+        tokio::select! {
+            response = &mut charge => break response,
+            cleared = clear => assert_eq!(cleared.status, 204),
+        }
+    };
+    assert_eq!((response.status.as_u16(), response.replayed), (201, false));
+    assert_eq!(server.charged().await, 1);
 }
