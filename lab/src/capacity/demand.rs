@@ -19,7 +19,7 @@ pub(super) const SERVICES: [Service; 4] = [
 const REPLICAS_MIN: u64 = 2;
 const BROKERS_MIN: u64 = 3;
 /// Partitions per replica of the largest consumer: a rebalance then spreads them evenly, and replicas can be added.
-const PARTITIONS_PER_REPLICA: u64 = 2;
+pub(super) const PARTITIONS_PER_REPLICA: u32 = 2;
 /// Defaults of the services: concurrent calls and connections of one replica, and how long tables keep rows.
 pub(super) const PSP_IN_FLIGHT_MAX: f64 = 256.0;
 pub(super) const SMTP_CONNECTIONS_MAX: f64 = 32.0;
@@ -138,7 +138,7 @@ impl Demand {
         Self {
             rate_per_s,
             replicas,
-            partitions: consumers * PARTITIONS_PER_REPLICA,
+            partitions: consumers * u64::from(PARTITIONS_PER_REPLICA),
             brokers: brokers(rate_per_s, costs, assumptions),
             servers: servers.into(),
             is_one_server,
@@ -219,6 +219,18 @@ mod tests {
         assert_eq!(costs.wal_bytes[&Service::Receipt], 9_600.0 / 5.0);
         assert_eq!(costs.kept_bytes, 400.0);
         assert_eq!(costs.windowed, [(1_200.0, 604_800.0), (300.0, 2_592_000.0)]);
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_services() {
+        let settings = include_str!("../../../docs/settings.md");
+        let has = |name: &str, value: f64| settings.contains(&format!("| `{name}` | `{value}` |"));
+        assert!(has("PSP_IN_FLIGHT_MAX", PSP_IN_FLIGHT_MAX));
+        assert!(has("SMTP_CONNECTIONS_MAX", SMTP_CONNECTIONS_MAX));
+        let [keys, outbox, processed] = WINDOWS.map(|(_, seconds)| seconds);
+        assert!(has("KEY_WINDOW_SECONDS", keys));
+        assert!(has("OUTBOX_RETENTION_SECONDS", outbox));
+        assert!(has("PROCESSED_RETENTION_SECONDS", processed));
     }
 
     #[test]

@@ -3,14 +3,12 @@
 use endpoints::Service;
 
 use super::assumptions::Assumptions;
-use super::demand::{Costs, SERVICES, fullness};
+use super::demand::{
+    Costs, PARTITIONS_PER_REPLICA, PSP_IN_FLIGHT_MAX, SERVICES, SMTP_CONNECTIONS_MAX, fullness,
+};
 
-/// Shards of one outbox: each has at most one relay.
-const OUTBOX_SHARDS: f64 = 16.0;
 /// A cluster with more partitions takes long to elect leaders.
 const PARTITIONS_MAX: f64 = 4_000.0;
-/// Partitions of one replica of the service with the most replicas.
-const PARTITIONS_PER_REPLICA: f64 = 2.0;
 
 /// One limit of the present design.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,8 +59,8 @@ fn largest_database(costs: &Costs, assumptions: &Assumptions) -> Limit {
 
 /// Polling costs an update, an index entry and a read per event.
 fn relays(costs: &Costs, assumptions: &Assumptions) -> Option<Limit> {
-    // One event of each order per service: placed, captured, shipped.
-    let per_s = costs.relay_per_s? * assumptions.utilisation * OUTBOX_SHARDS;
+    // Each outbox has one event per order (placed, captured, shipped), and each shard at most one relay.
+    let per_s = costs.relay_per_s? * assumptions.utilisation * f64::from(outbox::SHARDS);
     Some(Limit {
         rate_per_s: per_s,
         what: "all relays of one outbox, one per shard, are busy".to_owned(),
@@ -83,12 +81,12 @@ fn topic(costs: &Costs, assumptions: &Assumptions) -> Limit {
         .map(per_replica)
         .into_iter()
         .chain([
-            slots(super::demand::PSP_IN_FLIGHT_MAX, assumptions.provider_ms),
-            slots(super::demand::SMTP_CONNECTIONS_MAX, assumptions.mail_ms),
+            slots(PSP_IN_FLIGHT_MAX, assumptions.provider_ms),
+            slots(SMTP_CONNECTIONS_MAX, assumptions.mail_ms),
         ])
         .fold(f64::INFINITY, f64::min);
     Limit {
-        rate_per_s: slowest * PARTITIONS_MAX / PARTITIONS_PER_REPLICA,
+        rate_per_s: slowest * PARTITIONS_MAX / f64::from(PARTITIONS_PER_REPLICA),
         what: format!("one topic has {PARTITIONS_MAX} partitions, two per replica"),
         then: "One topic per shard, on a cluster of its own. Before that, raise PSP_IN_FLIGHT_MAX and \
                SMTP_CONNECTIONS_MAX: payment and receipt mostly wait, so fewer replicas do the same work.",
