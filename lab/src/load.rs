@@ -2,28 +2,19 @@
 //! measures throughput relative to bare SQL on the same machine, and counts the charges of every
 //! accepted order in the provider's books.
 
-mod customer;
-mod drive;
-mod http;
-mod percentiles;
-mod pgbench;
 mod print;
 mod report;
-mod request;
 mod run;
 mod sampler;
-mod shipping;
-mod tally;
 mod target;
-mod usage;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail, ensure};
 
-use drive::{Arrivals, Plan, StopAfter};
-use request::Mix;
+use crate::generator::drive::{Arrivals, Plan, StopAfter};
+use crate::generator::request::Mix;
 use target::Target;
 use testkit::broker::Kafka;
 use testkit::signals::StopSignals;

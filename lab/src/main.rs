@@ -4,12 +4,16 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod balancer;
+mod bench;
+mod capacity;
 mod chaos;
 mod console;
 mod demo;
+mod generator;
 mod idle;
 mod infra;
 mod load;
+mod measure;
 mod up;
 
 use std::process::ExitCode;
@@ -30,6 +34,8 @@ enum Command {
     Up(up::Args),
     Demo(demo::Args),
     Load(load::Args),
+    Bench(bench::Args),
+    Capacity(capacity::Args),
     Chaos(chaos::Args),
     Console(console::Args),
     Infra(infra::Args),
@@ -60,6 +66,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Up(args) => up::run(args).await?,
         Command::Demo(args) => demo::run(args).await?,
         Command::Load(args) => load::run(args).await?,
+        Command::Bench(args) => return bench::run(args).await,
+        Command::Capacity(args) => capacity::run(&args)?,
         Command::Chaos(args) => chaos::run(args).await?,
         Command::Console(args) => console::run(args).await?,
         Command::Infra(args) => return infra::run(args).await,

@@ -15,6 +15,8 @@ use crate::binaries::Binaries;
 use crate::supervisor::Supervisor;
 use apache::Apache;
 
+pub use jars::KAFKA_VERSION as APACHE_VERSION;
+
 /// The name of the broker's process under its supervisor.
 pub const PROCESS_NAME: &str = "kafka";
 /// The prefix of the cluster id of librdkafka's built-in broker.
@@ -132,6 +134,11 @@ impl Broker {
             apache.context("only an Apache Kafka that this kit started can lose its data")?;
         apache.lose_data(supervisor).await?;
         self.create_topic(topic).await
+    }
+
+    /// Bytes that a private Apache Kafka stores for a topic.
+    pub(crate) fn topic_bytes(&self, topic: &str) -> Option<u64> {
+        Some(self.apache.as_ref()?.topic_bytes(topic))
     }
 
     /// Waits until the broker responds after a restart.

@@ -176,6 +176,11 @@ impl System {
             .await
     }
 
+    /// Bytes that the broker stores for the topic. Only for an Apache Kafka that this system started.
+    pub fn topic_bytes(&self) -> Option<u64> {
+        self.broker.topic_bytes(&self.endpoints.topic)
+    }
+
     /// How many times a process was restarted.
     pub fn restarts(&self, name: &str) -> u32 {
         self.supervisor.restarts(name)

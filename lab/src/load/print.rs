@@ -4,9 +4,9 @@ mod backlog;
 
 use std::fmt::Write;
 
-use super::percentiles::Percentiles;
 use super::report::{BacklogDrain, Report};
-use super::usage::{CONSOLE_QUERIES, Usage, console_share};
+use crate::measure::percentiles::Percentiles;
+use crate::measure::usage::{CONSOLE_QUERIES, Usage, console_share};
 
 /// The whole report as text.
 pub(super) fn text(report: &Report) -> String {

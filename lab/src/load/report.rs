@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use super::percentiles::Percentiles;
 use super::sampler::Sample;
-use super::shipping::LedgerCounts;
-use super::tally::Counts;
-use super::usage::Usage;
+use crate::generator::tally::Counts;
+use crate::measure::percentiles::Percentiles;
+use crate::measure::pgbench::SqlLimit;
+use crate::measure::shipping::LedgerCounts;
+use crate::measure::usage::Usage;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -31,16 +32,6 @@ pub(super) struct Report {
     pub(super) books: LedgerCounts,
     pub(super) limit: Option<SqlLimit>,
     pub(super) drain: Option<BacklogDrain>,
-}
-
-/// pgbench with the order service's intake statement, one order per commit.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct SqlLimit {
-    pub(super) clients: usize,
-    pub(super) tps: f64,
-    pub(super) latency_ms: f64,
-    pub(super) cpu_s: f64,
-    pub(super) seconds: u64,
 }
 
 /// With `--backlog`: how fast the orders shipped that were accepted while payment was stopped.

@@ -7,14 +7,15 @@ use chrono::Utc;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
-use super::drive::{self, Arrivals, DriveResult, Plan, StopAfter};
-use super::percentiles::Percentiles;
-use super::report::{BacklogDrain, Report, SqlLimit};
+use super::Args;
+use super::report::{BacklogDrain, Report};
 use super::sampler::{self, Samples};
-use super::shipping::{self, LedgerCounts, Reached};
 use super::target::Target;
-use super::usage::{Meters, Usage};
-use super::{Args, pgbench};
+use crate::generator::drive::{self, Arrivals, DriveResult, Plan, StopAfter};
+use crate::measure::percentiles::Percentiles;
+use crate::measure::pgbench::{self, IntakeSql, SqlLimit};
+use crate::measure::shipping::{self, LedgerCounts, Reached};
+use crate::measure::usage::{Meters, Usage};
 use endpoints::{Service, database};
 
 /// Clients of pgbench in an open loop, which has no number of clients: enough to keep the disk busy.
@@ -103,12 +104,20 @@ async fn sql_limit(target: &Target, args: &Args, plan: Plan) -> anyhow::Result<O
         Arrivals::OpenLoop { .. } => PGBENCH_CLIENTS_OPEN_LOOP,
     };
     // Each client of pgbench is a connection, and the services need theirs.
-    let clients = clients.min(pgbench::clients_max(target).await?);
+    let order_url = target.database_url(Service::Order);
+    let clients = clients.min(pgbench::clients_max(order_url).await?);
     println!(
         "Measuring bare SQL on this machine: pgbench, {clients} clients, {} s …",
         args.pgbench_seconds
     );
-    let limit = pgbench::run(target, clients, args.pgbench_seconds).await?;
+    let intake = IntakeSql::prepare(order_url).await?;
+    let measured = intake
+        .run(&target.pids(), clients, args.pgbench_seconds)
+        .await;
+    // The scratch database is dropped even if pgbench fails.
+    let dropped = intake.discard().await;
+    let limit = measured?;
+    dropped?;
     Ok(Some(limit))
 }
 

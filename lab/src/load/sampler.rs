@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::target::Target;
-use super::usage::{CONSOLE_QUERIES, Meters};
+use crate::measure::usage::{CONSOLE_QUERIES, Meters};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 

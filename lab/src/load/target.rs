@@ -9,7 +9,7 @@ use endpoints::{Endpoints, Service};
 use testkit::broker::Kafka;
 use testkit::system::{System, SystemOptions};
 
-use super::usage::CONSOLE;
+use crate::measure::usage::CONSOLE;
 
 const PAYMENT: &str = "payment";
 const READY_WITHIN: Duration = Duration::from_secs(30);

@@ -3,4 +3,5 @@
 // The lint's exception for tests does not cover the functions that tests call.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod bench;
 mod infra;

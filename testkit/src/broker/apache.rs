@@ -1,5 +1,6 @@
 //! A real Apache Kafka: one node in KRaft mode, run with plain `java`.
 
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,6 +96,23 @@ impl Apache {
         cut_in_half(&self.data.join(log))?;
         supervisor.start_again(PROCESS_NAME)?;
         self.wait_ready(supervisor).await
+    }
+
+    /// The size of a topic's segments. Kafka preallocates indexes, so they do not count.
+    pub(super) fn topic_bytes(&self, topic: &str) -> u64 {
+        let partition = |name: &str| {
+            let number = name.strip_prefix(topic)?.strip_prefix('-')?;
+            number.parse::<u32>().ok()
+        };
+        let is_partition = |it: &DirEntry| it.file_name().to_str().and_then(partition).is_some();
+        let is_segment = |it: &DirEntry| it.path().extension().is_some_and(|it| it == "log");
+        let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries(&self.data)
+            .filter(is_partition)
+            .flat_map(|partition| entries(&partition.path()))
+            .filter(is_segment)
+            .filter_map(|segment| Some(segment.metadata().ok()?.len()))
+            .sum()
     }
 
     async fn format(&self) -> Result<()> {

@@ -8,7 +8,8 @@ use tokio::process::Command;
 
 use crate::binaries;
 
-const KAFKA_VERSION: &str = "4.1.0";
+/// The version of Apache Kafka that the kit runs.
+pub const KAFKA_VERSION: &str = "4.1.0";
 /// The version that Kafka's distribution contains.
 const LOG4J_VERSION: &str = "2.25.1";
 

@@ -1,20 +1,20 @@
 //! The percentiles of a histogram.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub(super) struct Percentiles {
-    pub(super) count: u64,
-    pub(super) p50_ms: f64,
-    pub(super) p95_ms: f64,
-    pub(super) p99_ms: f64,
-    pub(super) max_ms: f64,
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Percentiles {
+    pub(crate) count: u64,
+    pub(crate) p50_ms: f64,
+    pub(crate) p95_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) max_ms: f64,
 }
 
 impl Percentiles {
     /// From a histogram of microseconds.
-    pub(super) fn of(histogram: &Histogram<u64>) -> Self {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         let ms = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1e3;
         if histogram.is_empty() {
             return Self::default();
@@ -32,7 +32,7 @@ impl Percentiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::tally::histogram;
+    use crate::generator::tally::histogram;
 
     #[test]
     fn percentiles_are_in_milliseconds_with_three_digits() {

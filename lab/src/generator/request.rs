@@ -13,7 +13,7 @@ const KEY_BYTES: usize = 24;
 
 /// How one order's request is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Sent once.
     Plain,
     /// Sent again after its response.
@@ -26,14 +26,14 @@ pub(super) enum Kind {
 
 /// The share of orders of each kind.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mix {
-    pub(super) retry_share: f64,
-    pub(super) duplicate_share: f64,
-    pub(super) hangup_share: f64,
+pub(crate) struct Mix {
+    pub(crate) retry_share: f64,
+    pub(crate) duplicate_share: f64,
+    pub(crate) hangup_share: f64,
 }
 
 impl Mix {
-    pub(super) fn draw(&self) -> Kind {
+    pub(crate) fn draw(&self) -> Kind {
         self.kind_at(rand::rng().random_range(0.0..1.0))
     }
 
@@ -50,7 +50,7 @@ impl Mix {
     }
 }
 
-pub(super) struct Templates {
+pub(crate) struct Templates {
     run: u32,
     templates: Vec<Template>,
 }
@@ -62,7 +62,7 @@ struct Template {
 
 impl Templates {
     /// `run` makes this run's keys differ from those of other runs against the same system.
-    pub(super) fn new(host: &str, run: u32) -> Self {
+    pub(crate) fn new(host: &str, run: u32) -> Self {
         let templates = (0..SKUS * API_KEYS.len()).map(|index| {
             let body = body(index % SKUS + 1);
             let head = format!(
@@ -82,7 +82,7 @@ impl Templates {
     }
 
     /// The request of the run's `index`-th order. The same index always gives the same bytes.
-    pub(super) fn request(&self, index: u64) -> Vec<u8> {
+    pub(crate) fn request(&self, index: u64) -> Vec<u8> {
         let template = &self.templates[(index % self.templates.len() as u64) as usize];
         let mut request = template.bytes.clone();
         let mut key = &mut request[template.key_at..template.key_at + KEY_BYTES];

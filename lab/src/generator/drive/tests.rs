@@ -1,6 +1,7 @@
 //! Drives against stubs of the order service.
 
 use super::*;
+use testkit::eventually;
 use testkit::order_stub::{self as stub, Flaw};
 
 const ORDERS: u64 = 60;
@@ -68,4 +69,27 @@ async fn open_loop_keeps_its_schedule() {
         result.window
     );
     assert_eq!(result.tally.counts.sent, result.tally.orders.len() as u64);
+}
+
+/// With Ctrl-C the caller drops the drive. A closed loop that waits for more orders must not keep the program
+/// from ending.
+#[tokio::test]
+async fn cancelled_drive_ends_its_thread() {
+    let accepted = Arc::new(AtomicU64::new(0));
+    let plan = Plan {
+        arrivals: Arrivals::ClosedLoop { clients: 2 },
+        stop_after: StopAfter::Accepted(u64::MAX),
+        mix: mix(0.0, 0.0, 0.0),
+    };
+    let urls = vec![stub::start(Flaw::None).await];
+    let driving = tokio::spawn(run(plan, urls, Arc::clone(&accepted)));
+    eventually("an order is accepted", async || {
+        accepted.load(Ordering::Relaxed) > 0
+    })
+    .await;
+    driving.abort();
+    eventually("nothing sends any more", async || {
+        Arc::strong_count(&accepted) == 1
+    })
+    .await;
 }

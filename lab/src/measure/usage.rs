@@ -9,19 +9,19 @@ use serde::Serialize;
 /// Linux reports process times in hundredths of a second, on every architecture (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
 /// Its child processes are included: Postgres runs one process per connection.
-const POSTGRES: &str = "postgres";
+pub(crate) const POSTGRES: &str = "postgres";
 /// The line of the lab that runs the system, which serves its console.
-pub(super) const CONSOLE: &str = "console";
+pub(crate) const CONSOLE: &str = "console";
 /// The part of Postgres that answers the console's queries.
-pub(super) const CONSOLE_QUERIES: &str = "of it: console";
+pub(crate) const CONSOLE_QUERIES: &str = "of it: console";
 /// The name of the load generator's own line.
-const LAB: &str = "lab (generator)";
+pub(crate) const LAB: &str = "lab (generator)";
 
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Usage {
-    pub(super) name: String,
-    pub(super) cpu_s: f64,
-    pub(super) peak_rss_mib: f64,
+pub(crate) struct Usage {
+    pub(crate) name: String,
+    pub(crate) cpu_s: f64,
+    pub(crate) peak_rss_mib: f64,
 }
 
 /// CPU ticks of one process at its first and last sample, and its peak memory.
@@ -32,7 +32,7 @@ struct Meter {
 }
 
 #[derive(Default)]
-pub(super) struct Meters {
+pub(crate) struct Meters {
     meters: BTreeMap<(String, u32), Meter>,
     /// Whether the first sample is taken. A process that appears later was started during the run, so
     /// its CPU time counts from zero.
@@ -40,36 +40,48 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    /// Samples every process. `pids` may change between samples when services are restarted.
-    pub(super) fn sample(&mut self, pids: &[(String, u32)]) {
+    /// Samples every process and returns its memory now, in MiB. `pids` may change between samples when
+    /// services are restarted.
+    pub(crate) fn sample(&mut self, pids: &[(String, u32)]) -> BTreeMap<String, f64> {
+        let mut memory_mib = BTreeMap::new();
         for (name, pid) in pids {
             let sample = if name == POSTGRES {
                 sample_postgres(*pid)
             } else {
                 sample_process(*pid)
             };
-            self.add(name, *pid, sample);
+            *memory_mib.entry(name.clone()).or_default() += self.add(name, *pid, sample);
         }
         let own = std::process::id();
-        self.add(LAB, own, sample_process(own));
+        memory_mib.insert(LAB.to_owned(), self.add(LAB, own, sample_process(own)));
         self.started = true;
+        memory_mib
     }
 
-    fn add(&mut self, name: &str, pid: u32, sample: Option<(u64, u64)>) {
-        let Some((ticks, kib)) = sample else { return };
+    /// Returns the memory of the process in MiB.
+    fn add(&mut self, name: &str, pid: u32, sample: Option<Sampled>) -> f64 {
+        let Some(Sampled {
+            ticks,
+            rss_kib,
+            peak_kib,
+        }) = sample
+        else {
+            return 0.0;
+        };
         let first_ticks = if self.started { 0 } else { ticks };
         let meter = self.meters.entry((name.to_owned(), pid)).or_insert(Meter {
             first_ticks,
             last_ticks: ticks,
-            peak_kib: kib,
+            peak_kib,
         });
         // A backend that just ended may be counted twice in one sample; the sum must not fall afterwards.
         meter.last_ticks = meter.last_ticks.max(ticks);
-        meter.peak_kib = meter.peak_kib.max(kib);
+        meter.peak_kib = meter.peak_kib.max(peak_kib);
+        rss_kib as f64 / 1024.0
     }
 
     /// One line per name. The CPU times of restarted processes are added; memory is the highest peak.
-    pub(super) fn usage(&self) -> Vec<Usage> {
+    pub(crate) fn usage(&self) -> Vec<Usage> {
         let mut lines: Vec<Usage> = Vec::new();
         for ((name, _), meter) in &self.meters {
             let cpu_s = (meter.last_ticks - meter.first_ticks) as f64 / TICKS_PER_S;
@@ -90,8 +102,19 @@ impl Meters {
     }
 }
 
+/// The CPU time of every process since its start, in seconds, by name.
+pub(crate) fn cpu_s(pids: &[(String, u32)]) -> BTreeMap<String, f64> {
+    let mut meters = Meters {
+        started: true,
+        ..Meters::default()
+    };
+    meters.sample(pids);
+    let usage = meters.usage().into_iter();
+    usage.map(|usage| (usage.name, usage.cpu_s)).collect()
+}
+
 /// The CPU time of all processes but the load generator, without counting a part twice.
-pub(super) fn system_cpu_s(usage: &[Usage]) -> f64 {
+pub(crate) fn system_cpu_s(usage: &[Usage]) -> f64 {
     let own = usage
         .iter()
         .filter(|it| it.name != LAB && it.name != CONSOLE_QUERIES);
@@ -99,22 +122,34 @@ pub(super) fn system_cpu_s(usage: &[Usage]) -> f64 {
 }
 
 /// The share of the console and its queries in the CPU time of the system; none without a console.
-pub(super) fn console_share(usage: &[Usage]) -> Option<f64> {
+pub(crate) fn console_share(usage: &[Usage]) -> Option<f64> {
     let of = |name: &str| usage.iter().find(|it| it.name == name).map(|it| it.cpu_s);
     let queries = of(CONSOLE_QUERIES).unwrap_or_default();
     Some((of(CONSOLE)? + queries) / system_cpu_s(usage).max(f64::EPSILON))
 }
 
-/// CPU ticks, and the peak resident size that the kernel keeps.
-fn sample_process(pid: u32) -> Option<(u64, u64)> {
+/// One process at one moment.
+struct Sampled {
+    ticks: u64,
+    rss_kib: u64,
+    /// The highest so far.
+    peak_kib: u64,
+}
+
+/// The kernel keeps the peak of the resident size.
+fn sample_process(pid: u32) -> Option<Sampled> {
     let times = Times::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    Some((times.own, field_kib(&status, "VmHWM:")))
+    Some(Sampled {
+        ticks: times.own,
+        rss_kib: field_kib(&status, "VmRSS:"),
+        peak_kib: field_kib(&status, "VmHWM:"),
+    })
 }
 
 /// Postgres as a whole: the postmaster, its ended children and the running ones. Shared buffers are
 /// mapped into each of them, so only the largest share of shared memory counts.
-fn sample_postgres(postmaster: u32) -> Option<(u64, u64)> {
+fn sample_postgres(postmaster: u32) -> Option<Sampled> {
     let times = Times::parse(&fs::read_to_string(format!("/proc/{postmaster}/stat")).ok()?)?;
     let mut ticks = times.own + times.ended_children;
     let (mut private_kib, mut shared_kib) = (0, 0);
@@ -144,7 +179,11 @@ fn sample_postgres(postmaster: u32) -> Option<(u64, u64)> {
         shared_kib =
             shared_kib.max(field_kib(&status, "RssShmem:") + field_kib(&status, "RssFile:"));
     }
-    Some((ticks, private_kib + shared_kib))
+    Some(Sampled {
+        ticks,
+        rss_kib: private_kib + shared_kib,
+        peak_kib: private_kib + shared_kib,
+    })
 }
 
 struct Times {
@@ -185,11 +224,18 @@ mod tests {
 
     #[test]
     fn restarted_service_is_one_line_with_all_cpu_time() {
+        let sampled = |ticks, kib| {
+            Some(Sampled {
+                ticks,
+                rss_kib: kib,
+                peak_kib: kib,
+            })
+        };
         let mut meters = Meters::default();
-        meters.add("payment", 10, Some((100, 2048)));
+        meters.add("payment", 10, sampled(100, 2048));
         meters.started = true;
-        meters.add("payment", 10, Some((300, 4096)));
-        meters.add("payment", 11, Some((105, 1024)));
+        meters.add("payment", 10, sampled(300, 4096));
+        meters.add("payment", 11, sampled(105, 1024));
         let usage = meters.usage();
         assert_eq!(usage.len(), 1);
         assert_eq!((usage[0].cpu_s, usage[0].peak_rss_mib), (3.05, 4.0));
@@ -215,7 +261,7 @@ mod tests {
 
     #[test]
     fn own_process_can_be_sampled() {
-        let (_, kib) = sample_process(std::process::id()).unwrap();
-        assert!(kib > 0);
+        let sampled = sample_process(std::process::id()).unwrap();
+        assert!(sampled.rss_kib > 0 && sampled.peak_kib >= sampled.rss_kib);
     }
 }

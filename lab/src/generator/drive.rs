@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::customer::Customers;
@@ -21,45 +22,49 @@ use super::tally::Tally;
 
 /// What to send, how fast, and for how long.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plan {
-    pub(super) arrivals: Arrivals,
-    pub(super) stop_after: StopAfter,
-    pub(super) mix: Mix,
+pub(crate) struct Plan {
+    pub(crate) arrivals: Arrivals,
+    pub(crate) stop_after: StopAfter,
+    pub(crate) mix: Mix,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Arrivals {
+pub(crate) enum Arrivals {
     ClosedLoop { clients: usize },
     OpenLoop { rate_per_s: f64 },
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum StopAfter {
+pub(crate) enum StopAfter {
     Elapsed(Duration),
     Accepted(u64),
 }
 
 /// The result of a drive. `window` ends with the last scheduled request; late retries come after it.
-pub(super) struct DriveResult {
-    pub(super) tally: Tally,
-    pub(super) window: Duration,
-    pub(super) accepted_in_window: u64,
+pub(crate) struct DriveResult {
+    pub(crate) tally: Tally,
+    pub(crate) window: Duration,
+    pub(crate) accepted_in_window: u64,
 }
 
 /// Runs the plan on its own single-threaded runtime, without work stealing and wake-ups across cores.
 /// The sampler runs on another thread and does not delay it.
-pub(super) async fn run(
+pub(crate) async fn run(
     plan: Plan,
     urls: Vec<String>,
     accepted: Arc<AtomicU64>,
 ) -> anyhow::Result<DriveResult> {
+    // Ends the thread when the caller is cancelled. Otherwise a closed loop whose system has stopped would keep the
+    // program from ending.
+    let cancelled = CancellationToken::new();
+    let _cancel = cancelled.clone().drop_guard();
     tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        runtime
-            .context("starting the load generator's runtime")?
-            .block_on(drive(plan, &urls, accepted))
+        let driven = cancelled.run_until_cancelled(drive(plan, &urls, accepted));
+        let runtime = runtime.context("starting the load generator's runtime")?;
+        runtime.block_on(driven).context("cancelled")?
     })
     .await
     .context("the load generator panicked")?
@@ -143,7 +148,7 @@ impl StopAfter {
 /// Converts the monotonic clock of the latencies to the wall clock that Postgres writes into rows.
 /// This needs the system to run on the same machine.
 #[derive(Clone, Copy)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     instant: Instant,
     unix_us: i64,
 }
@@ -159,7 +164,7 @@ impl Clock {
         }
     }
 
-    pub(super) fn unix_us(&self, at: Instant) -> i64 {
+    pub(crate) fn unix_us(&self, at: Instant) -> i64 {
         let ahead = at.saturating_duration_since(self.instant).as_micros() as i64;
         let behind = self.instant.saturating_duration_since(at).as_micros() as i64;
         self.unix_us + ahead - behind

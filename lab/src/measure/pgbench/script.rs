@@ -47,7 +47,7 @@ const PARAMETERS: [&str; 30] = [
 ];
 
 /// The script for one order per transaction.
-pub(super) fn intake() -> anyhow::Result<String> {
+pub(crate) fn intake() -> anyhow::Result<String> {
     Ok(format!("{PRELUDE}{}", script_of(INTAKE_SQL, &PARAMETERS)?))
 }
 

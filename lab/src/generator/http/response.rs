@@ -9,16 +9,16 @@ const UUID_TEXT_BYTES: usize = 36;
 
 /// The parts of a response that the load generator needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::load) struct Response {
-    pub(in crate::load) status: u16,
-    pub(in crate::load) replayed: bool,
-    pub(in crate::load) retry_after: Option<Duration>,
-    pub(in crate::load) order_id: Option<Uuid>,
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) replayed: bool,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) order_id: Option<Uuid>,
 }
 
 impl Response {
     /// Whether the same key must be sent again. A 409 without Retry-After is a definite conflict.
-    pub(in crate::load) fn is_retryable(&self) -> bool {
+    pub(crate) fn is_retryable(&self) -> bool {
         self.status >= 500 || (matches!(self.status, 409 | 429) && self.retry_after.is_some())
     }
 }

@@ -24,7 +24,7 @@ const HANGUP_PATIENCE_MAX: Duration = Duration::from_millis(50);
 /// Long enough for the first request to be processed or lost.
 const HANGUP_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-pub(super) struct Customers {
+pub(crate) struct Customers {
     pool: Pool,
     templates: Templates,
     mix: Mix,
@@ -35,7 +35,7 @@ pub(super) struct Customers {
 }
 
 impl Customers {
-    pub(super) fn new(
+    pub(crate) fn new(
         pool: Pool,
         run: u32,
         mix: Mix,
@@ -53,12 +53,12 @@ impl Customers {
         })
     }
 
-    pub(super) fn accepted(&self) -> u64 {
+    pub(crate) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
 
     /// Handles the run's `index`-th order. `due` may already have passed.
-    pub(super) async fn order(self: &Arc<Self>, index: u64, due: Instant) {
+    pub(crate) async fn order(self: &Arc<Self>, index: u64, due: Instant) {
         let request = self.templates.request(index);
         self.tally().sent(due.elapsed());
         match self.mix.draw() {
@@ -76,12 +76,12 @@ impl Customers {
     }
 
     /// Waits for the customers that hung up and retry later.
-    pub(super) async fn finish(&self) {
+    pub(crate) async fn finish(&self) {
         self.later.close();
         self.later.wait().await;
     }
 
-    pub(super) fn take_tally(&self) -> anyhow::Result<Tally> {
+    pub(crate) fn take_tally(&self) -> anyhow::Result<Tally> {
         Ok(std::mem::replace(&mut *self.tally(), Tally::new()?))
     }
 

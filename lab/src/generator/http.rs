@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-pub(super) use response::Response;
+pub(crate) use response::Response;
 use response::invalid;
 
 /// Concurrent connections of all customers.
@@ -29,7 +29,7 @@ struct Connection {
 
 /// Idle keep-alive connections. The most recently used one is taken first, so that few connections
 /// stay busy.
-pub(super) struct Pool {
+pub(crate) struct Pool {
     addresses: Vec<String>,
     next_address: AtomicUsize,
     idle: Mutex<Vec<Connection>>,
@@ -72,7 +72,7 @@ impl Connection {
 
 impl Pool {
     /// Base URLs of the replicas; connections are spread over them.
-    pub(super) fn new(urls: &[String]) -> anyhow::Result<Self> {
+    pub(crate) fn new(urls: &[String]) -> anyhow::Result<Self> {
         anyhow::ensure!(!urls.is_empty(), "the order service has no address");
         let addresses = urls.iter().map(|url| {
             url.trim_start_matches("http://")
@@ -88,11 +88,11 @@ impl Pool {
     }
 
     /// The value of the requests' host header.
-    pub(super) fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         &self.addresses[0]
     }
 
-    pub(super) async fn exchange(&self, request: &[u8]) -> io::Result<Response> {
+    pub(crate) async fn exchange(&self, request: &[u8]) -> io::Result<Response> {
         let _permit = self.open.acquire().await.map_err(io::Error::other)?;
         let mut connection = self.take().await?;
         let response = connection.exchange(request).await?;
@@ -102,7 +102,7 @@ impl Pool {
 
     /// Sends the request and closes the connection after `patience` without reading. The server may have
     /// stored the order, and the client does not know.
-    pub(super) async fn hang_up(&self, request: &[u8], patience: Duration) -> io::Result<()> {
+    pub(crate) async fn hang_up(&self, request: &[u8], patience: Duration) -> io::Result<()> {
         let _permit = self.open.acquire().await.map_err(io::Error::other)?;
         let mut connection = self.take().await?;
         connection.stream.write_all(request).await?;

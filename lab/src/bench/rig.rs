@@ -1,0 +1,202 @@
+//! The system under measurement, with connections to the databases that tell what became of the orders.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::ensure;
+use endpoints::{PerService, Service, database};
+use sqlx::PgPool;
+use testkit::broker::Kafka;
+use testkit::system::{Postgres, System, SystemOptions};
+
+use crate::generator::drive::{self, Arrivals, DriveResult, Plan, StopAfter};
+use crate::generator::request::Mix;
+use crate::generator::tally::Accepted;
+use crate::measure::shipping::{self, Reached};
+
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// A dead charger's attempts are taken over after this time. The defaults are those of a remote provider; this
+/// one answers in milliseconds. Neither matters while no process dies.
+pub(super) const PAYMENT_TIMES: [(&str, &str); 2] =
+    [("PSP_TIMEOUT_MS", "2000"), ("LEASE_MS", "5000")];
+/// The mix of `lab load`: each run also has retries, duplicates and hang-ups.
+pub(super) const MIX: Mix = Mix {
+    retry_share: 0.05,
+    duplicate_share: 0.05,
+    hangup_share: 0.02,
+};
+/// For latencies: a client that hangs up repeats its order half a second later, which is not the system's doing.
+pub(super) const MIX_WITHOUT_HANGUPS: Mix = Mix {
+    hangup_share: 0.0,
+    ..MIX
+};
+/// The services after intake.
+const CONSUMERS: [Service; 3] = [Service::Payment, Service::Fulfilment, Service::Receipt];
+
+/// Where a system runs.
+pub(super) struct Place {
+    pub(super) kafka: Kafka,
+    pub(super) postgres: Postgres,
+    pub(super) prefix: String,
+    pub(super) bin_dir: Option<PathBuf>,
+    /// Extra environment of every service.
+    pub(super) env: Vec<(String, String)>,
+}
+
+pub(super) struct Rig {
+    system: System,
+    pub(super) orders: PgPool,
+    receipts: PgPool,
+    psp: PgPool,
+    /// Every order that any run was promised.
+    accepted: Mutex<Vec<Accepted>>,
+}
+
+/// Orders that were sent and have all arrived.
+pub(super) struct Run {
+    pub(super) driven: DriveResult,
+    pub(super) shipped: Reached,
+    pub(super) mailed: Reached,
+}
+
+impl Rig {
+    pub(super) async fn start(place: Place) -> anyhow::Result<Self> {
+        let mut env = PerService::from_fn(|_| place.env.clone());
+        for (name, value) in PAYMENT_TIMES {
+            env.payment.push((name.to_owned(), value.to_owned()));
+        }
+        let system = System::start(SystemOptions {
+            kafka: place.kafka,
+            postgres: place.postgres,
+            prefix: place.prefix,
+            bin_dir: place.bin_dir,
+            // A process that dies by itself would distort the figures. It stays down, and the run fails.
+            restart: false,
+            env,
+            ..SystemOptions::default()
+        })
+        .await?;
+        Ok(Self {
+            orders: database::connect(system.database_url(Service::Order)).await?,
+            receipts: database::connect(system.database_url(Service::Receipt)).await?,
+            psp: database::connect(system.database_url(Service::Psp)).await?,
+            system,
+            accepted: Mutex::default(),
+        })
+    }
+
+    pub(super) fn system(&self) -> &System {
+        &self.system
+    }
+
+    pub(super) fn pids(&self) -> Vec<(String, u32)> {
+        self.system.pids()
+    }
+
+    pub(super) fn order_url(&self) -> &str {
+        self.system.database_url(Service::Order)
+    }
+
+    /// Sends orders and waits until each has shipped and its receipt is sent.
+    pub(super) async fn run(&self, plan: Plan) -> anyhow::Result<Run> {
+        let driven = self.send(plan, Arc::default()).await?;
+        self.arrive(driven).await
+    }
+
+    /// Sends orders without waiting for them. `accepted` counts along.
+    pub(super) async fn send(
+        &self,
+        plan: Plan,
+        accepted: Arc<AtomicU64>,
+    ) -> anyhow::Result<DriveResult> {
+        let urls = self.system.endpoints().urls.order;
+        let driven = drive::run(plan, urls, accepted).await?;
+        let counts = &driven.tally.counts;
+        ensure!(
+            counts.contradicted + counts.rejected == 0,
+            "{} responses contradict another, {} valid orders were rejected",
+            counts.contradicted,
+            counts.rejected
+        );
+        ensure!(!driven.tally.orders.is_empty(), "no order was accepted");
+        self.accepted().extend(&driven.tally.orders);
+        Ok(driven)
+    }
+
+    /// Waits until each order has shipped and its receipt is sent.
+    pub(super) async fn arrive(&self, driven: DriveResult) -> anyhow::Result<Run> {
+        let sent = &driven.tally.orders;
+        let shipped = shipping::wait_until_shipped(&self.orders, sent).await?;
+        let mailed = shipping::wait_until_mailed(&self.receipts, sent).await?;
+        let count = sent.len() as u64;
+        ensure!(
+            shipped.orders == count && mailed.orders == count,
+            "of {count} accepted orders {} shipped and {} got a receipt; the logs are in {}",
+            shipped.orders,
+            mailed.orders,
+            self.system.state_dir().display()
+        );
+        Ok(Run {
+            driven,
+            shipped,
+            mailed,
+        })
+    }
+
+    pub(super) async fn stop_consumers(&self) -> anyhow::Result<()> {
+        for service in CONSUMERS {
+            self.system.stop_service(service.name()).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns once they are ready.
+    pub(super) async fn start_consumers(&self) -> anyhow::Result<()> {
+        for service in CONSUMERS {
+            self.system.start_service(service.name()).await?;
+        }
+        for service in CONSUMERS {
+            self.wait_ready(service).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn wait_ready(&self, service: Service) -> anyhow::Result<()> {
+        self.system.wait_ready(service.name(), READY_WITHIN).await
+    }
+
+    /// Fails unless every accepted order of the whole run has exactly one charge; returns their number.
+    pub(super) async fn check_books(&self) -> anyhow::Result<u64> {
+        let accepted = self.accepted().clone();
+        let books = shipping::count_charges(&self.psp, &accepted).await?;
+        ensure!(
+            books.charged_once == accepted.len() as u64 && books.any_reference_charged_twice == 0,
+            "of {} accepted orders {} have exactly one charge, {} none and {} more",
+            accepted.len(),
+            books.charged_once,
+            books.not_charged,
+            books.charged_more_than_once
+        );
+        Ok(books.charged_once)
+    }
+
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        self.system.stop().await
+    }
+
+    fn accepted(&self) -> MutexGuard<'_, Vec<Accepted>> {
+        // A panic elsewhere cannot leave the list half changed, so a poisoned lock is usable.
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `clients` wait for their responses, for this long.
+pub(super) fn closed_loop(clients: usize, duration: Duration) -> Plan {
+    Plan {
+        arrivals: Arrivals::ClosedLoop { clients },
+        stop_after: StopAfter::Elapsed(duration),
+        mix: MIX,
+    }
+}

@@ -1,0 +1,8 @@
+//! The load generator: sends orders to the order service as its clients do, with retries, duplicates and
+//! hang-ups.
+
+mod customer;
+pub(crate) mod drive;
+mod http;
+pub(crate) mod request;
+pub(crate) mod tally;
