@@ -1,16 +1,20 @@
 //! Random input of clients, valid and odd: whatever the API accepts ends, and no message is parked.
 
-use anyhow::ensure;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
 use endpoints::Service;
 use endpoints::client::new_key;
-use reqwest::{Method, RequestBuilder};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 
 /// Requests of each kind. Enough that every odd value occurs.
 const ROUNDS: usize = 200;
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const PARKED: &str = "select count(*) from parked_messages";
 
 /// A small generator: the same seed gives the same requests.
@@ -151,7 +155,18 @@ impl Clients<'_> {
     async fn send(&mut self, request: RequestBuilder) -> anyhow::Result<Option<Value>> {
         let request = request.build()?;
         let what = format!("{} {}", request.method(), request.url().path());
-        let response = self.http.execute(request).await?;
+        let deadline = Instant::now() + SETTLE_TIMEOUT;
+        let response = loop {
+            let request = request.try_clone().context("not repeatable")?;
+            let response = self.http.execute(request).await?;
+            // Back-pressure: a busy machine is behind. The client repeats the request, with its key.
+            let is_busy = response.status() == StatusCode::SERVICE_UNAVAILABLE
+                && response.headers().contains_key("retry-after");
+            if !is_busy || Instant::now() > deadline {
+                break response;
+            }
+            tokio::time::sleep(RETRY_PAUSE).await;
+        };
         let status = response.status();
         let text = response.text().await?;
         ensure!(!status.is_server_error(), "{what}: {status} {text}");

@@ -3,6 +3,7 @@
 use clap::Parser as _;
 use payment::config::{Command, Config, Program};
 use payment::startup::build;
+use testkit::fault_proxy::FaultProxy;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +39,24 @@ pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
         Command::Serve(config) => *config,
         Command::Migrate(_) | Command::Healthy(_) => unreachable!("the flags say serve"),
     }
+}
+
+/// The service with its provider behind a proxy, and with time-outs that outlast the test.
+pub(crate) async fn start_behind(
+    harness: &Harness,
+    provider: &FaultProxy,
+    flags: &[&str],
+) -> Running {
+    let url = provider.url.trim_end_matches('/');
+    let patient = [
+        "--psp-url",
+        url,
+        "--psp-timeout-ms",
+        "600000",
+        "--lease-ms",
+        "900000",
+    ];
+    start(harness, &[&patient, flags].concat()).await
 }
 
 pub(crate) async fn start(harness: &Harness, flags: &[&str]) -> Running {

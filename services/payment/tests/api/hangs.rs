@@ -101,8 +101,8 @@ async fn charger_recovers_from_a_silent_provider_connection() {
     captured(&harness, order).await;
     assert!(provider.has_lost());
     let calls = calls(&harness.psp).await;
-    assert_eq!(calls.len(), 2, "one was not answered");
-    assert_eq!(calls[0], calls[1]);
+    assert!(calls.len() >= 2, "one was not answered: {calls:?}");
+    assert!(calls.iter().all(|it| *it == calls[0]), "{calls:?}");
     stop_when_ready(running).await;
 }
 

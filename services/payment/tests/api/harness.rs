@@ -14,13 +14,12 @@ use serde_json::{Value, json};
 use service_kit::Backoff;
 use sqlx::FromRow;
 use sqlx::postgres::{PgPool, PgPoolOptions};
+use testkit::postgres::template;
 use uuid::Uuid;
 use wiremock::MockServer;
 
 use crate::stepper::Stepper;
 
-/// Longest wait for an expected result.
-pub(crate) const EVENTUALLY: Duration = Duration::from_secs(15);
 /// Lease of tests that do not wait for it to expire.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
@@ -43,15 +42,13 @@ pub(crate) struct Payment {
 
 impl Harness {
     pub(crate) async fn create() -> Self {
-        let url = testkit::postgres::database::create_for_test("payment")
-            .await
-            .unwrap();
-        let database_url = url.clone();
-        let migration = Migration {
-            database_url,
-            demo_data: true,
+        let migrate = |database_url| {
+            payment::startup::migrate(Migration {
+                database_url,
+                demo_data: true,
+            })
         };
-        payment::startup::migrate(migration).await.unwrap();
+        let url = template::copy_for_test("payment", migrate).await.unwrap();
         let pool = PgPoolOptions::new()
             .max_connections(4)
             .connect(&url)
