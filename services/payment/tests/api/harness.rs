@@ -7,7 +7,7 @@ use chrono::Utc;
 use leases::{Done, Record as _};
 use payment::charger::{Answered, ChargerQueues};
 use payment::config::Migration;
-use payment::recorder::Recorder;
+use payment::recorder::{self, Recorder};
 use payment::store::attempts::{self, NewAttempt};
 use payment::waiting::Waiting;
 use serde_json::{Value, json};
@@ -146,6 +146,7 @@ impl Harness {
                 base: Duration::from_secs(10),
                 max: Duration::from_secs(20),
             },
+            store_wait_max: recorder::STORE_WAIT_MAX,
             wake: outbox::Wake::default(),
             queues: Arc::new(ChargerQueues::new(LONG)),
             waiting: Waiting::default(),

@@ -115,8 +115,8 @@ async fn every_row_holds(outage: Outage) {
         ready.status == 200
     })
     .await;
-    for (Row { endpoint, .. }, call) in &calls {
-        let response = call.send_until_definite().await;
+    let responses = join_all(calls.iter().map(|(_, call)| call.send_until_definite())).await;
+    for ((Row { endpoint, .. }, call), response) in calls.iter().zip(responses) {
         assert_eq!(
             response.status, call.status_after,
             "{endpoint}: {response:?}"

@@ -7,7 +7,7 @@ use chrono::Utc;
 use operators::Operator;
 use payment::charger::ChargerQueues;
 use payment::psp;
-use payment::reconciler::{Error, Reconciler, Trigger};
+use payment::reconciler::{Error, PAGE_WAIT_MAX, Reconciler, Trigger};
 use payment::store::reconciliations::Report;
 use payment::waiting::Waiting;
 use serde_json::{Value, json};
@@ -39,6 +39,7 @@ pub(crate) fn reconciler(harness: &Harness, grace: Duration) -> Reconciler {
         refunds_max: 100,
         walk_interval: Duration::from_secs(3_600),
         lookback: Duration::from_secs(3_600),
+        page_wait_max: PAGE_WAIT_MAX,
         wake: outbox::Wake::default(),
         queues: Arc::new(ChargerQueues::new(LONG)),
         waiting: Waiting::default(),

@@ -82,6 +82,7 @@ impl Stepper {
             poll: Duration::ZERO,
             in_flight_max: IN_FLIGHT_MAX,
             batch_max: LEASE_BATCH_MAX,
+            store_wait_max: leases::STORE_WAIT_MAX,
         };
         // Every step looks into every queue.
         let queues = Arc::new(ChargerQueues::new(Duration::ZERO));

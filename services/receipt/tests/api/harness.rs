@@ -7,7 +7,7 @@ use leases::{Done, Record as _};
 use money::Money;
 use receipt::config::Migration;
 use receipt::domain::{MailType, Status};
-use receipt::recorder::Recorder;
+use receipt::recorder::{self, Recorder};
 use receipt::sender::Tried;
 use receipt::store::receipts::{self, NewMail};
 use serde_json::json;
@@ -118,6 +118,7 @@ impl Harness {
                 base: Duration::from_secs(10),
                 max: Duration::from_secs(20),
             },
+            store_wait_max: recorder::STORE_WAIT_MAX,
         }
     }
 

@@ -148,7 +148,7 @@ async fn writers_do_not_fail_while_a_partition_is_created() {
     let harness = Harness::create().await;
     // The statement is already planned, as in a running service.
     write_ten(&harness, 0).await;
-    for round in 0..60 {
+    for round in 0..20 {
         for name in partitions(&harness).await {
             let sql = match name.as_str() {
                 "outbox_default" => "truncate outbox_default".to_owned(),
@@ -171,7 +171,7 @@ async fn writers_do_not_fail_while_a_partition_is_created() {
 
 /// Starts at a different moment of the maintenance in each round.
 async fn write_ten(harness: &Harness, round: u64) {
-    tokio::time::sleep(Duration::from_micros(200 * round)).await;
+    tokio::time::sleep(Duration::from_micros(600 * round)).await;
     for _ in 0..10 {
         harness.write(&[event(Uuid::new_v4(), 1)]).await;
     }
