@@ -11,6 +11,7 @@ mod api_response;
 pub mod binaries;
 pub mod broker;
 pub mod fault_proxy;
+pub mod kafka_proxy;
 pub mod operator;
 pub mod order_spans;
 pub mod order_stub;

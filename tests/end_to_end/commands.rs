@@ -1,7 +1,5 @@
 //! The operators' commands, as the real program, on a running system.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, ensure};
 use endpoints::Service;
 use endpoints::client::{new_key, order_body};
@@ -9,11 +7,9 @@ use endpoints::provider::Fault;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 use crate::operators;
 use crate::reconciliation::{charge_by_hand, start};
-
-const SOON: Duration = Duration::from_secs(60);
 
 /// Runs the command, which must succeed, and returns what it printed.
 async fn done(harness: &Harness, arguments: &[&str]) -> anyhow::Result<String> {
@@ -92,7 +88,9 @@ async fn parked_messages_are_shown_redriven_and_discarded() -> anyhow::Result<()
         // A repeat finds nothing to do.
         done(&harness, &command).await?;
     }
-    let redriven = harness.client.wait_for_status(orders[0], "shipped", SOON);
+    let redriven = harness
+        .client
+        .wait_for_status(orders[0], "shipped", SETTLE_TIMEOUT);
     redriven.await?;
     let all = ["redrive", "run", "--all", "--reason", "all"];
     ensure!(done(&harness, &all).await?.contains("no parked messages"));

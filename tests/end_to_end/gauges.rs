@@ -6,9 +6,8 @@ use anyhow::Context as _;
 use endpoints::Service;
 use endpoints::provider::Fault;
 
-use crate::harness::Harness;
+use crate::harness::{Harness, SETTLE_TIMEOUT};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
 
 const LAG: &str = "inbox_lag_messages";
@@ -39,7 +38,7 @@ pub(crate) async fn wait_for(
         }
         anyhow::Ok(())
     };
-    let outcome = tokio::time::timeout(PATIENCE, wait).await;
+    let outcome = tokio::time::timeout(SETTLE_TIMEOUT, wait).await;
     outcome.with_context(|| format!("{service}: {series} never had the expected value"))?
 }
 

@@ -1,14 +1,11 @@
 //! A customer hears of every end of an order, once: paid, declined, failed, cancelled or refunded.
 
-use std::time::Duration;
-
 use endpoints::Service;
 use endpoints::client::{new_key, order_body};
 
 use crate::cancels::wait_for_decision;
-use crate::harness::Harness;
+use crate::harness::{Harness, SETTLE_TIMEOUT};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const RECEIPT: &str = "Your receipt";
 const DECLINE: &str = "Payment declined";
 const FAILURE: &str = "Payment failed";
@@ -25,7 +22,9 @@ async fn every_end_of_an_order_has_exactly_its_mails() -> anyhow::Result<()> {
     let refunded = harness.place_out_of_stock().await?;
     let client = &harness.client;
     for order in [paid_again, given_up] {
-        client.wait_for_status(order, "declined", PATIENCE).await?;
+        client
+            .wait_for_status(order, "declined", SETTLE_TIMEOUT)
+            .await?;
     }
     let key = new_key("again");
     let paid = client.pay_again(paid_again, &key, "pm_card_ok").await?;
@@ -37,7 +36,9 @@ async fn every_end_of_an_order_has_exactly_its_mails() -> anyhow::Result<()> {
         (given_up, "cancelled"),
         (refunded, "refunded"),
     ] {
-        client.wait_for_status(order, status, PATIENCE).await?;
+        client
+            .wait_for_status(order, status, SETTLE_TIMEOUT)
+            .await?;
     }
     // Cancelled before payment can charge it.
     let payment = Service::Payment.name();

@@ -10,12 +10,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 
 /// Requests of each kind. Enough that every odd value occurs.
 const ROUNDS: usize = 200;
-/// Longest time for which a busy machine may answer 503.
-const BUSY_MAX: Duration = Duration::from_secs(30);
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const PARKED: &str = "select count(*) from parked_messages";
 
@@ -158,20 +156,23 @@ impl Clients<'_> {
     async fn send(&mut self, request: RequestBuilder) -> anyhow::Result<Option<Value>> {
         let request = request.build()?;
         let what = format!("{} {}", request.method(), request.url().path());
-        let deadline = Instant::now() + BUSY_MAX;
-        loop {
-            let same = request.try_clone().context("the request is a stream")?;
-            let response = self.http.execute(same).await?;
-            let status = response.status();
-            let text = response.text().await?;
-            if status == StatusCode::SERVICE_UNAVAILABLE && Instant::now() < deadline {
-                tokio::time::sleep(RETRY_PAUSE).await;
-                continue;
+        let deadline = Instant::now() + SETTLE_TIMEOUT;
+        let response = loop {
+            let request = request.try_clone().context("not repeatable")?;
+            let response = self.http.execute(request).await?;
+            // A busy machine may answer 503 for a moment. The client repeats the request, with its key.
+            let is_busy = response.status() == StatusCode::SERVICE_UNAVAILABLE
+                && response.headers().contains_key("retry-after");
+            if !is_busy || Instant::now() > deadline {
+                break response;
             }
-            ensure!(!status.is_server_error(), "{what}: {status} {text}");
-            let accepted = status.is_success();
-            return Ok(accepted.then(|| serde_json::from_str(&text).unwrap_or_default()));
-        }
+            tokio::time::sleep(RETRY_PAUSE).await;
+        };
+        let status = response.status();
+        let text = response.text().await?;
+        ensure!(!status.is_server_error(), "{what}: {status} {text}");
+        let accepted = status.is_success();
+        Ok(accepted.then(|| serde_json::from_str(&text).unwrap_or_default()))
     }
 
     /// An id for `PUT`: new, odd, that of an order or that of a direct charge.

@@ -7,7 +7,7 @@ use endpoints::client::{new_key, order_body};
 use invariants::{Databases, Proof, ProofState, Verdict};
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 
 /// Steps until everything was read and the condition holds.
 async fn step_until(
@@ -23,7 +23,7 @@ async fn step_until(
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let steps = tokio::time::timeout(Duration::from_secs(60), steps);
+    let steps = tokio::time::timeout(SETTLE_TIMEOUT, steps);
     steps.await.context("the proof never held")?
 }
 

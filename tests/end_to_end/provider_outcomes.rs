@@ -6,6 +6,7 @@ use endpoints::client::{new_key, order_body};
 use endpoints::provider::Fault;
 use uuid::Uuid;
 
+use crate::cancels::wait_for_decision;
 use crate::harness::{Harness, options};
 
 async fn start(psp: &[(&str, &str)], payment: &[(&str, &str)]) -> anyhow::Result<Harness> {
@@ -46,10 +47,15 @@ async fn failed_payment_can_be_paid_again() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn cancelled_order_with_a_pending_charge_is_refunded() -> anyhow::Result<()> {
-    let harness = start(&[("PSP_PROCESSING_MS", "1500")], &[]).await?;
+    // Longer than the test takes: the charge is pending until the test settles it.
+    let harness = start(&[("PSP_PROCESSING_MS", "600000")], &[]).await?;
     let order = place(&harness, "pm_card_processing").await?;
     harness.wait_for_charge(order).await?;
     assert_eq!(harness.cancel(order).await?, 204);
+    wait_for_decision(&harness, order).await?;
+    sqlx::query("update charges set settles_at = now()")
+        .execute(&harness.databases.psp)
+        .await?;
     harness.expect_end(order, "refunded").await?;
     assert_eq!(harness.books(order).await?, (1, 1));
     harness.stop().await

@@ -1,7 +1,5 @@
 //! A database that is restored from a backup. The tests run the commands of docs/restore.md.
 
-use std::time::Duration;
-
 use anyhow::ensure;
 use endpoints::Service;
 use endpoints::client::{new_key, order_body};
@@ -12,12 +10,11 @@ use uuid::Uuid;
 
 use crate::cancels::wait_for_decision;
 use crate::early_start::expect_no_decisions;
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 use crate::payer::{Payer, charge, payment_id};
 use crate::runbook::Runbook;
 
 const DOCUMENT: &str = "docs/restore.md";
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 const OPEN_CHARGES: &str = "select count(*) from unexplained_charges where status = 'open'";
 
 fn settings() -> SystemOptions {

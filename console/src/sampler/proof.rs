@@ -19,7 +19,8 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const BUSY_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while no page is open.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
-/// A check may take one part in this many of the time.
+/// A check may take one part in this many of the time, unless the pause would be longer than that of an idle
+/// console: one slow answer of a database must not hide the verdict for minutes.
 const COST_FACTOR: u32 = 10;
 /// If a check takes longer than this, the verdict becomes unknown: a database is down.
 const SILENCE_MAX: Duration = Duration::from_secs(6);
@@ -52,7 +53,7 @@ pub(crate) async fn check(app: Arc<App>) {
         } else {
             Duration::ZERO
         };
-        let pause = interval.max(started.elapsed() * COST_FACTOR);
+        let pause = interval.max(IDLE_INTERVAL.min(started.elapsed() * COST_FACTOR));
         tokio::select! {
             () = app.stop.cancelled() => return,
             () = app.check_now.notified() => {}

@@ -7,51 +7,23 @@
 )]
 
 mod mails;
+mod migrated;
 mod proof;
 mod proof_cost;
 mod tables;
 
 use invariants::{Databases, always, for_operator, settled};
 use sqlx::PgPool;
-use testkit::postgres::database;
 
 /// All databases, migrated.
 async fn databases() -> Databases {
-    let database_url = database::create_for_test("order").await.unwrap();
-    let order = PgPool::connect_lazy(&database_url).unwrap();
-    let migration = order::config::Migration {
-        database_url,
-        demo_data: false,
-    };
-    order::startup::migrate(migration).await.unwrap();
-    let database_url = database::create_for_test("payment").await.unwrap();
-    let payment = PgPool::connect_lazy(&database_url).unwrap();
-    let migration = payment::config::Migration {
-        database_url,
-        demo_data: false,
-    };
-    payment::startup::migrate(migration).await.unwrap();
-    let database_url = database::create_for_test("receipt").await.unwrap();
-    let receipt = PgPool::connect_lazy(&database_url).unwrap();
-    let migration = receipt::config::Migration { database_url };
-    receipt::startup::migrate(migration).await.unwrap();
-    let database_url = database::create_for_test("psp").await.unwrap();
-    let psp = PgPool::connect_lazy(&database_url).unwrap();
-    let migration = psp::config::Migration { database_url };
-    psp::startup::migrate(migration).await.unwrap();
-    let database_url = database::create_for_test("fulfilment").await.unwrap();
-    let fulfilment = PgPool::connect_lazy(&database_url).unwrap();
-    let migration = fulfilment::config::Migration {
-        database_url,
-        demo_data: false,
-    };
-    fulfilment::startup::migrate(migration).await.unwrap();
+    let open = |url: String| PgPool::connect_lazy(&url).unwrap();
     Databases {
-        order,
-        payment,
-        receipt,
-        fulfilment,
-        psp,
+        order: open(migrated::order().await),
+        payment: open(migrated::payment().await),
+        receipt: open(migrated::receipt().await),
+        fulfilment: open(migrated::fulfilment().await),
+        psp: open(migrated::psp().await),
     }
 }
 

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::domain::ProviderLimits;
+use crate::recorder;
 
 /// The payment service of ChargeOnce: charges and refunds each order once.
 #[derive(Debug, Parser)]
@@ -108,6 +109,11 @@ pub struct Config {
     /// places; a request without one does not wait.
     #[arg(long, env = "DIRECT_WAITERS_MAX", default_value_t = 1_024)]
     pub direct_waiters_max: usize,
+    /// Longest waits for the store: for a lease, and for a record. No setting; tests shorten them.
+    #[arg(skip = leases::STORE_WAIT_MAX)]
+    pub lease_wait_max: Duration,
+    #[arg(skip = recorder::STORE_WAIT_MAX)]
+    pub record_wait_max: Duration,
     #[command(flatten)]
     pub idempotency: idempotency::Settings,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use endpoints::Service;
 use endpoints::topic::Topic;
 
 /// How long a service may take from its start until it is ready.
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl System {
     /// Whether [`System::reset`] may drop the databases: they are on a server of this system or of a test.

@@ -111,17 +111,12 @@ async fn expect_kill_is_seen(stage: &Stage) -> anyhow::Result<()> {
         died.is_some() && died < returned,
         "the box of payment showed {states:?}"
     );
-    let new_pid = browser.eval(PID).await?;
-    ensure!(new_pid != pid, "the page still shows process {pid}");
+    let new_pid = stage.system.pid("payment").unwrap_or_default();
     ensure!(
-        new_pid
-            == stage
-                .system
-                .pid("payment")
-                .unwrap_or_default()
-                .to_string()
-                .as_str()
+        pid != new_pid.to_string().as_str(),
+        "payment was not killed"
     );
+    browser.wait_for(&format!("{PID} === '{new_pid}'")).await?;
     let link = browser
         .eval("document.querySelector('#kill-steps a').title")
         .await?;
@@ -174,10 +169,7 @@ async fn expect_reset_deletes(stage: &Stage) -> anyhow::Result<()> {
     browser.click("#reset").await?;
     browser.click("#reset-dialog [value=cancel]").await?;
     let rows = "document.querySelectorAll('#orders tbody tr').length";
-    ensure!(
-        browser.eval(rows).await? == 3,
-        "the data is gone without consent"
-    );
+    browser.wait_for(&format!("{rows} === 3")).await?;
     browser.click("#reset").await?;
     browser.click("#reset-dialog [value=reset]").await?;
     browser.wait_for(&format!("{rows} === 0")).await?;

@@ -36,6 +36,6 @@ mod unknown_formats;
 use std::time::Duration;
 
 /// Long enough for a busy machine. Only a failing test waits this long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 use testkit::polling::eventually_some as eventually;

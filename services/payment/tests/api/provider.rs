@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testkit::fault_proxy::FaultProxy;
 use uuid::Uuid;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockBuilder, MockServer, Request, ResponseTemplate};
@@ -63,6 +64,15 @@ pub(crate) async fn mount_charges(
     respond: impl Fn(&Request) -> ResponseTemplate + Send + Sync + 'static,
 ) {
     charges().respond_with(respond).mount(psp).await;
+}
+
+/// A provider that captures every charge. Its responses are held until the test releases them: no timer ends a
+/// call.
+pub(crate) async fn held_captures(psp: &MockServer) -> FaultProxy {
+    mount_captures(psp).await;
+    let provider = FaultProxy::to(&psp.uri()).await.unwrap();
+    provider.hold();
+    provider
 }
 
 /// Every charge is captured after a delay.
