@@ -373,9 +373,9 @@ async fn only_one_of_two_concurrent_reconciliations_runs() {
             call_count(&harness.psp).await == 1
         })
         .await;
-        let refused = reconciler(&harness, Duration::ZERO).reconcile(&all).await;
+        let rejected = reconciler(&harness, Duration::ZERO).reconcile(&all).await;
         provider.release();
-        refused
+        rejected
     };
     let (one, two) = tokio::join!(slow.reconcile(&all), other);
     assert!(one.is_ok(), "{one:?}");
