@@ -148,7 +148,7 @@ async fn slow_direct_charge_returns_202_then_its_outcome() -> anyhow::Result<()>
     options.env.payment.push(wait);
     let harness = Harness::start(options).await?;
     let payer = Payer::of(&harness)?;
-    // The first response never arrives. The outcome comes from the next try, after payment's time-out.
+    // The first response never arrives. The outcome comes from the next try, after payment's timeout.
     harness.set_fault(hang("after_charge", Some(1))).await?;
     let (key, body) = (new_key("slow"), charge(5_000));
     let accepted = payer.send(&key, &body).await?;

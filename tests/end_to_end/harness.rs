@@ -38,7 +38,7 @@ const PAYMENT_ENV: [(&str, &str); 3] = [
     ("PSP_TIMEOUT_MS", "1500"),
     ("RETRY_MAX_MS", "1000"),
 ];
-/// A dialogue starts only if it would end before its lease, so the lease leaves time to start one. A time-out
+/// A dialogue starts only if it would end before its lease, so the lease leaves time to start one. A timeout
 /// is a try more, and tests count tries and mails: no dialogue may time out on a busy machine.
 const RECEIPT_ENV: [(&str, &str); 5] = [
     ("LEASE_MS", "8000"),

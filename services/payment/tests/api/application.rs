@@ -43,7 +43,7 @@ pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
     }
 }
 
-/// The service with its provider behind a proxy, and with time-outs that outlast the test.
+/// The service with its provider behind a proxy, and with timeouts that outlast the test.
 pub(crate) async fn start_behind(
     harness: &Harness,
     provider: &FaultProxy,

@@ -45,7 +45,7 @@ async fn no_transaction_is_open_during_a_dialogue() {
         harness.log_new().await;
     }
     harness.misbehave(Action::Hang, 5);
-    // The dialogues end after their time-out, and no mail is tried again before the test ends.
+    // The dialogues end after their timeout, and no mail is tried again before the test ends.
     let flags = [
         "--smtp-data-timeout-ms",
         "5000",
