@@ -66,7 +66,9 @@ async fn failed_payment_is_mailed_once_and_can_be_paid_again() -> anyhow::Result
     let given_up = harness.place_with(&new_key("failed"), &body).await?;
     let client = &harness.client;
     for order in [paid_again, given_up] {
-        client.wait_for_status(order, "failed", PATIENCE).await?;
+        client
+            .wait_for_status(order, "failed", SETTLE_TIMEOUT)
+            .await?;
     }
     let key = new_key("again");
     let paid = client.pay_again(paid_again, &key, "pm_card_ok").await?;
