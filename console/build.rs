@@ -1,4 +1,4 @@
-//! Writes the table of the page's files, so that a file in `assets` is served without naming it in code.
+//! Generates the table of the page's files, so that every file in `assets` is served without a list in the code.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -10,10 +10,10 @@ use crate::system::parse_service;
 
 /// List what operators changed: who, when, what and why.
 ///
-/// Each service has its own audit log, which can only grow. The list shows the newest changes of all
-/// services, newest first.
+/// Each service has its own append-only audit log. The list shows the latest changes of all services, newest
+/// first.
 ///
-/// Exits with 0 on success, with 1 if a service does not answer.
+/// Exits with 0 on success, with 1 if a service does not respond.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only this service: order, payment, fulfilment, receipt or psp.

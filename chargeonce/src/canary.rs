@@ -1,4 +1,4 @@
-//! `chargeonce canary`: a real order on a schedule, and what the provider's books say of it.
+//! `chargeonce canary`: places real orders on a schedule and counts their charges in the provider's books.
 
 mod books;
 mod exporter;
@@ -20,33 +20,33 @@ use one_order::{Canary, OrderReport};
 
 /// Place a real order on a schedule, and check that it ships with exactly one charge.
 ///
-/// Run it beside a system that customers use: it notices what only a whole order shows. Each order is paid
-/// with a test method, under a key that a retry repeats. The canary waits until the order has shipped, counts
+/// Run it next to a production system: it notices faults that only a complete order shows. The canary pays each
+/// order with a test payment method and retries with the same key. It waits until the order has shipped, counts
 /// its charges in the provider's books and prints one line. It exports the result as metrics
-/// (`GET /metrics` at --listen); the alerts CanaryFailed and CanarySilent watch them.
+/// (`GET /metrics` at --listen) for the alerts CanaryFailed and CanarySilent.
 ///
-/// It counts in the provider's database (--psp-database-url, or the one in the description of the system), or
-/// over the provider's API (--psp-url).
+/// It counts charges in the provider's database (--psp-database-url, or the one in the description of the
+/// system), or over the provider's API (--psp-url).
 ///
 /// Exits with 0 after SIGTERM or Ctrl-C. With --once: with 0 if the order shipped with one charge, and with 1
 /// otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Place one order, print the result and exit. No metrics.
+    /// Place one order, print the result and exit, without metrics.
     #[arg(long)]
     once: bool,
     /// Time between the starts of two orders.
     #[arg(long, env = "CANARY_INTERVAL_SECONDS", default_value_t = 60, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..))]
     interval: u64,
-    /// How long an order may take from the request until it has shipped.
+    /// Longest time from the request until the order has shipped.
     #[arg(long, env = "CANARY_WITHIN_SECONDS", default_value_t = 60, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..))]
     within: u64,
     /// Address of the metrics; port 0 picks a free port.
     #[arg(long, env = "CANARY_LISTEN", default_value = "127.0.0.1:8085")]
     listen: SocketAddr,
-    /// API key to order with. Give the canary a principal of its own.
+    /// API key to order with. Give the canary its own principal.
     #[arg(
         long,
         env = "CANARY_API_KEY",
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// Payment method to pay with. Use one that the provider does not bill.
     #[arg(long, env = "CANARY_PAYMENT_METHOD", default_value = "pm_card_ok")]
     payment_method: String,
-    /// Article to order: one unit, at a price of 1.00.
+    /// SKU to order: one unit, at a price of 1.00.
     #[arg(long, env = "CANARY_SKU", default_value = "SKU-99")]
     sku: String,
     /// Base URL of the order service.
@@ -76,9 +76,9 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let canary = args.canary()?;
     if args.once {
-        let outcome = canary.order().await;
-        println!("{outcome}");
-        return Ok(match outcome.is_good() {
+        let report = canary.order().await;
+        println!("{report}");
+        return Ok(match report.is_good() {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         });
@@ -97,20 +97,21 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One order after the other, without end. An order that takes longer than the interval delays the next.
+/// Places one order after the other until the process ends. An order that takes longer than the interval delays
+/// the next one.
 async fn place_orders(canary: &Canary, interval: Duration) {
     let mut schedule = tokio::time::interval(interval);
     schedule.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         schedule.tick().await;
-        let outcome: OrderReport = canary.order().await;
-        println!("{outcome}");
-        exporter::record(&outcome);
+        let report: OrderReport = canary.order().await;
+        println!("{report}");
+        exporter::record(&report);
     }
 }
 
 impl Args {
-    /// What a flag names, then what the description of the system has.
+    /// Flags take precedence over the description of the system.
     fn books(&self, system: Option<Endpoints>) -> anyhow::Result<Books> {
         if let Some(url) = &self.psp_database_url {
             return Ok(Books::Database(url.clone()));
@@ -119,8 +120,8 @@ impl Args {
             return Ok(Books::Api(url.clone()));
         }
         let system = system.context(
-            "the canary counts charges in the provider's books: name them with --psp-database-url or \
-             --psp-url, or describe the system",
+            "the canary needs the provider's books to count charges: name them with --psp-database-url or \
+             --psp-url, or describe the system with CHARGEONCE_SYSTEM",
         )?;
         let (database, api) = (system.database_url(Service::Psp), system.url(Service::Psp));
         Ok(match database.is_empty() {

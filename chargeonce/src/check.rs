@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::system::SystemArgs;
 
-/// The exit code when only a person can settle what is left.
+/// The exit code when only an operator can settle what is left.
 const FOR_OPERATOR: u8 = 2;
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Violations to print; a broken system may have thousands.
@@ -27,14 +27,14 @@ const CORRECT_SHOWN_MAX: usize = 5;
 /// has finished, because some invariants hold only then. It needs access to the databases of all
 /// services.
 ///
-/// An order that was charged twice, and whose second charge was given back, is shown as violated once and
-/// repaired. It does not fail the check.
+/// An order that was charged twice, and whose second charge was refunded, is shown as violated and repaired.
+/// It does not fail the check.
 ///
-/// It also lists what only a person can settle: orders that other services know and the order service has
+/// It also lists what only an operator can settle: orders that other services know and the order service has
 /// lost, unexplained charges, failed refunds, parked messages, and mails that wait.
 ///
-/// Exits with 0 if every invariant holds and each named order was charged once and shipped, with 2 if
-/// that is so and an order, a charge, a refund or a message waits for a person, and with 1 otherwise.
+/// Exits with 0 if every invariant holds and each named order was charged once and shipped. Exits with 2 if an
+/// order, a charge, a refund or a message also waits for an operator, and with 1 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Orders that must have been charged exactly once and shipped.
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 struct CheckReport {
     violations: Vec<Violation>,
     for_operator: Vec<Violation>,
-    /// Whether waiting cannot help: an invariant that must hold at every moment is broken.
+    /// Whether waiting cannot help: an invariant that must hold at every moment is violated.
     is_permanent: bool,
     orders: Vec<OrderResult>,
     counts: RowCounts,
@@ -102,11 +102,20 @@ impl OrderResult {
 
 impl fmt::Display for RowCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} orders", self.orders)?;
+        f.write_str(&counted(self.orders, "order"))?;
         if self.direct_payments > 0 {
-            write!(f, ", {} direct payments", self.direct_payments)?;
+            let direct = counted(self.direct_payments, "direct payment");
+            write!(f, ", {direct}")?;
         }
-        write!(f, " and {} charges", self.charges)
+        write!(f, " and {}", counted(self.charges, "charge"))
+    }
+}
+
+/// The number with its noun in the singular or the plural.
+fn counted(number: i64, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
     }
 }
 
@@ -180,7 +189,7 @@ impl CheckReport {
         !self.violations.iter().any(is_violated) && self.orders.iter().all(OrderResult::is_good)
     }
 
-    /// Mails are listed and change nothing: one that may have been delivered is no news after a fault.
+    /// Waiting mails are listed but do not change the exit code: after a fault, a mail in doubt is normal.
     fn needs_operator(&self) -> bool {
         let mut all = self.for_operator.iter();
         all.any(|it| it.invariant != invariants::MAIL_WAITS)
@@ -209,8 +218,8 @@ impl CheckReport {
             let more = self.violations.len() - VIOLATIONS_SHOWN_MAX;
             println!("  … and {more} more");
         }
-        for matter in self.for_operator.iter().take(VIOLATIONS_SHOWN_MAX) {
-            println!("  ? {matter}");
+        for finding in self.for_operator.iter().take(VIOLATIONS_SHOWN_MAX) {
+            println!("  ? {finding}");
         }
         if self.for_operator.len() > VIOLATIONS_SHOWN_MAX {
             let more = self.for_operator.len() - VIOLATIONS_SHOWN_MAX;
@@ -220,10 +229,35 @@ impl CheckReport {
         match (violated, self.violations.len()) {
             (0, 0) => println!("  ✓ every invariant holds, over {}", self.counts),
             (0, repaired) => println!(
-                "  ! every invariant holds, after {repaired} repairs, over {}",
+                "  ! every invariant holds, after {}, over {}",
+                counted(repaired as i64, "repair"),
                 self.counts
             ),
-            _ => println!("  ✗ {violated} violations, over {}", self.counts),
+            _ => println!(
+                "  ✗ {}, over {}",
+                counted(violated as i64, "violation"),
+                self.counts
+            ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_row_is_counted_in_the_singular() {
+        let mut counts = RowCounts {
+            orders: 1,
+            direct_payments: 0,
+            charges: 2,
+        };
+        assert_eq!(counts.to_string(), "1 order and 2 charges");
+        (counts.orders, counts.direct_payments) = (0, 1);
+        assert_eq!(
+            counts.to_string(),
+            "0 orders, 1 direct payment and 2 charges"
+        );
     }
 }

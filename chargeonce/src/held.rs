@@ -1,4 +1,4 @@
-//! `chargeonce held`: orders whose events a relay holds, because Kafka does not take them.
+//! `chargeonce held`: lists orders whose events a relay holds because Kafka does not accept them.
 
 use anyhow::Context;
 use endpoints::Service;
@@ -10,16 +10,16 @@ use uuid::Uuid;
 use crate::operator::ChangeArgs;
 use crate::system::{PUBLISHERS, parse_publisher};
 
-/// List orders whose events cannot be delivered to Kafka, or try one again.
+/// List orders whose events cannot be delivered to Kafka, or retry one.
 ///
-/// Orders of a Kafka partition without a leader are tried again by themselves. An event that Kafka
-/// rejects, for example because it is too large, waits for an operator: remove the cause, then use
-/// `--retry`. Other orders are not affected.
+/// If a Kafka partition has no leader, the relay retries its orders automatically. An event that Kafka rejects,
+/// for example because it is too large, waits for an operator: remove the cause, then use `--retry`. Other
+/// orders are not affected.
 ///
-/// Exits with 0 on success, with 1 if a service does not answer or the order is not held.
+/// Exits with 0 on success, with 1 if a service does not respond or the order is not held.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Try this order again now. Needs --service and --reason.
+    /// Retry this order now. Needs --service and --reason.
     #[arg(long, value_name = "ORDER", requires = "service")]
     retry: Option<Uuid>,
     /// Only this service: order, payment or fulfilment.
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         if let Some(order) = args.retry {
             let url = format!("{url}/admin/outbox/held/{order}/retry");
             operator.send(Method::POST, &url, None).await?;
-            println!("{} tries order {order} again", service.name());
+            println!("{} retries order {order}", service.name());
             continue;
         }
         let held = list(&operator, &url).await;
@@ -94,6 +94,6 @@ fn print(all: &[(Service, Value)]) {
         );
     }
     if all.is_empty() {
-        println!("no order is held");
+        println!("no held orders");
     }
 }

@@ -14,11 +14,10 @@ use crate::operator::ChangeArgs;
 /// List mails that wait for an operator, release or settle held ones, or resolve one in doubt.
 ///
 /// A mail is held if its event is older than MAIL_EVENT_AGE_MAX_SECONDS, or from before
-/// MAIL_HOLD_EVENTS_BEFORE. It has failed if the mail
-/// server rejected it, and is unknown if it may or may not have been delivered. Every command can be
-/// repeated: it changes nothing twice.
+/// MAIL_HOLD_EVENTS_BEFORE. It has failed if the mail server rejected it, and is unknown if it may or may not
+/// have been delivered. Every command can be repeated safely.
 ///
-/// Exits with 0 on success, with 1 if the service does not answer or the mail cannot be resolved.
+/// Exits with 0 on success, with 1 if the service does not respond or the mail cannot be resolved.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -181,6 +180,6 @@ fn print(mails: &[Value]) {
         );
     }
     if mails.is_empty() {
-        println!("no mail");
+        println!("no mails");
     }
 }

@@ -32,12 +32,12 @@ The command finds the system by the first of these that is set:
   otherwise              the default state directory of `lab up`
 
 Commands that use the services' operator listeners need a token: CHARGEONCE_OPERATOR_TOKEN, or the one in
-the description of the system. Those that change something also need --reason, for the audit log.
+the description of the system. Commands that change something also need --reason, for the audit log.
 
 Exit codes:
   0  success
   1  a check failed, or the command could not do its work; the reason is on standard error
-  2  `reconcile` or `check` found what only an operator can settle, or the command line is invalid";
+  2  `reconcile` or `check` found something that only an operator can settle, or the command line is invalid";
 
 /// Operate a running ChargeOnce system: check it, verify it, repair it.
 #[derive(Debug, Parser)]

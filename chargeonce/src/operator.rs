@@ -1,4 +1,4 @@
-//! The flags of commands that use the services' operator listeners: which listener, who asks, and why.
+//! The flags of commands that use the services' operator listeners: which listener, which operator, and why.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Commands that only read, from one service or from each of several.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OperatorArgs {
-    /// Base URL of the service's operator listener, instead of the one of the system. Needs --service,
-    /// where a command has it.
+    /// Base URL of the service's operator listener, instead of the one in the description of the system. Needs
+    /// --service, if the command has that option.
     #[arg(long, global = true)]
     url: Option<String>,
     #[command(flatten)]
@@ -26,8 +26,8 @@ pub(crate) struct OperatorArgs {
 /// The system, and the token for its operator listeners.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AccessArgs {
-    /// Your operator token. Better in the environment: other users of this machine can read flags. If
-    /// unset, the token in the description of the system is used, which the lab writes.
+    /// Your operator token. Prefer the environment variable: other users of this machine can read flags. If
+    /// unset, the command uses the token in the description of the system, which the lab writes.
     #[arg(
         long,
         env = "CHARGEONCE_OPERATOR_TOKEN",
@@ -45,7 +45,7 @@ pub(crate) struct AccessArgs {
 pub(crate) struct ChangeArgs {
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
-    /// Why, for the audit log: 1 to 500 characters. Required for a change.
+    /// The reason for the audit log, 1 to 500 characters. Required for a change.
     #[arg(long, value_name = "TEXT", global = true)]
     reason: Option<String>,
 }
@@ -61,7 +61,7 @@ impl ChangeArgs {
     fn required_reason(&self) -> anyhow::Result<&str> {
         let reason = self.reason.as_deref().map(str::trim);
         reason.filter(|it| !it.is_empty()).ok_or_else(|| {
-            anyhow::anyhow!("this changes the system: say why with --reason, for the audit log")
+            anyhow::anyhow!("this command changes the system: add --reason for the audit log")
         })
     }
 }

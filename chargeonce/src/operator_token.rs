@@ -1,8 +1,8 @@
-//! `chargeonce operator-token`: makes a token for an operator.
+//! `chargeonce operator-token`: creates a token for an operator.
 
 use endpoints::operator::Token;
 
-/// Make a token for an operator: a person or a program that changes the system.
+/// Create a token for an operator: a person or a program that looks after the system.
 ///
 /// Prints the token once, and the entry for the setting OPERATOR_TOKENS of each service. Give the token
 /// to its owner, who sets CHARGEONCE_OPERATOR_TOKEN. The services get only the hash. Needs no running

@@ -16,10 +16,10 @@ const FLAGGED: u8 = 2;
 
 /// Compare the provider's books with the payment table, repair what can be repaired, and report.
 ///
-/// The payment service does this on a schedule. Run it by hand after an outage of the provider, or
+/// The payment service does this on a schedule. Run it manually after an outage of the provider, or
 /// when the outcome of a charge is unknown. It settles unknown outcomes, and opens a refund for each
 /// orphan charge: a charge that contradicts an attempt we know. It only flags other differences, such as
-/// a charge that no attempt explains: `chargeonce resolve` settles those.
+/// a charge that no attempt explains; settle those with `chargeonce resolve`.
 ///
 /// Exits with 0 if nothing is left to do, with 1 if it failed, and with 2 if a difference
 /// was flagged for an operator.
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Compare the whole ledger instead of what is new.
     #[arg(long)]
     all: bool,
-    /// Print the latest reports instead of making a new one.
+    /// Print the latest reports instead of running a new reconciliation.
     #[arg(long)]
     list: bool,
     /// Print JSON.
@@ -95,7 +95,7 @@ fn print(report: &Report) {
     println!("\nReport {} of {}", report.id, report.started_at);
     for (what, count) in [
         ("charges in the provider's books", report.charges),
-        ("captured attempts looked for in them", report.attempts),
+        ("captured attempts compared with them", report.attempts),
         ("too recent to judge", report.recent),
         ("unknown outcomes settled", report.settled),
         ("refunds settled", report.refunds_settled),

@@ -47,7 +47,7 @@ enum Action {
         override_usage = "chargeonce redrive run --reason <TEXT> --service <SERVICE> <ID>\n       chargeonce redrive run --reason <TEXT> --all"
     )]
     Run {
-        /// Any parked message of the order. The order's messages are processed from the first.
+        /// Any parked message of the order. The order's messages are processed from the first one.
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<i64>,
         /// The messages of every blocked order.
@@ -160,7 +160,7 @@ async fn list(parked: &ParkedMessages, json: bool) -> anyhow::Result<()> {
     }
     match json {
         true => println!("{}", Value::from(rows)),
-        false if rows.is_empty() => println!("nothing is parked"),
+        false if rows.is_empty() => println!("no parked messages"),
         false => print!("{}", table::list(&rows)),
     }
     Ok(())
@@ -198,7 +198,7 @@ fn print_results(results: Vec<Value>, json: bool) -> anyhow::Result<()> {
     let failed = results.iter().filter(|it| !it["failed"].is_null()).count();
     match json {
         true => println!("{}", Value::from(results)),
-        false if results.is_empty() => println!("nothing is parked"),
+        false if results.is_empty() => println!("no parked messages"),
         false => results
             .iter()
             .for_each(|it| println!("{}", table::result(it))),

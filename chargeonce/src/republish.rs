@@ -11,12 +11,12 @@ use crate::system::{PUBLISHERS, parse_publisher};
 
 /// Publish recent events of the services again, after Kafka lost its data.
 ///
-/// Services notice lost events by themselves and publish them again. Use this if you know more than they
-/// can see, for example after restoring a broker from an old copy. Events keep their ids, so a consumer
-/// skips what it has processed, and running it twice is harmless. While it runs, new events wait behind
-/// the old ones.
+/// Services notice lost events and publish them again automatically. Use this command if they cannot notice the
+/// loss, for example after you restored a broker from an old copy. Events keep their ids, so a consumer skips
+/// what it has processed, and running the command twice is harmless. While it runs, new events wait behind the
+/// old ones.
 ///
-/// Exits with 0 if every service accepted, with 1 otherwise.
+/// Exits with 0 if every service accepted the request, with 1 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How far back: 90s, 30m, 1h, 7d, or a time such as 2026-01-31T12:00:00Z. Services keep
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         };
         if !args.json {
             println!(
-                "{:<11}{count:>10} events will be sent again",
+                "{:<11}{count:>10} events will be published again",
                 service.name()
             );
         }

@@ -1,4 +1,4 @@
-//! `chargeonce resolve`: what only a person can know about an attempt, a refund or a charge.
+//! `chargeonce resolve`: settles an attempt, a refund or a charge whose outcome only an operator can know.
 
 use clap::Subcommand;
 use endpoints::Service;
@@ -8,13 +8,13 @@ use uuid::Uuid;
 
 use crate::operator::ChangeArgs;
 
-/// Settle an attempt, a refund or an unexplained charge by hand.
+/// Settle an attempt, a refund or an unexplained charge manually.
 ///
-/// Use it after you have asked the provider. The decision takes effect like an answer of the provider, and
-/// the reconciler later confirms it or reports that the provider's books contradict it. Repeating a decision
-/// changes nothing. `list` shows charges that no attempt explains.
+/// Use it after you have asked the provider. The decision takes effect like a response of the provider. Later
+/// the reconciler confirms it, or reports that the provider's books contradict it. Repeating a decision changes
+/// nothing. `list` shows charges that no attempt explains.
 ///
-/// Exits with 0 on success, with 1 if there is no such row or it is settled otherwise.
+/// Exits with 0 on success, with 1 if there is no such row or it is already settled in another way.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -27,22 +27,22 @@ pub(crate) struct Args {
 enum What {
     /// List charges in the provider's books that no attempt explains.
     List,
-    /// The attempt took the money, with this charge.
+    /// Record that the attempt took the money, with this charge.
     Captured {
         order: Uuid,
         attempt: i32,
         charge: String,
     },
-    /// The attempt took no money. The customer can pay again.
+    /// Record that the attempt took no money. The customer can pay again.
     NotCharged { order: Uuid, attempt: i32 },
-    /// The charge was refunded, with this refund.
+    /// Record that the charge was refunded, with this refund.
     Refunded { charge: String, refund: String },
-    /// The charge was not refunded, and the service stops trying.
+    /// Record that the charge was not refunded. The service stops trying.
     NotRefunded { charge: String },
     /// Refund a charge that no attempt explains. Without --yes this only shows what would happen.
     RefundCharge {
         charge: String,
-        /// Really refund it.
+        /// Refund the charge instead of only showing what would happen.
         #[arg(long)]
         yes: bool,
     },

@@ -5,7 +5,7 @@ import { notify } from "./dom.js";
 const STORED = "console-token";
 let onChange = () => {};
 
-/** Moves a token from the link (`#token=…`) to this tab's storage, so that the address can be shared. */
+/** Moves a token from the link (`#token=…`) to this tab's storage, so that a shared address does not contain it. */
 export function takeTokenFromUrl() {
   const match = location.hash.match(/^#token=([^&]+)&?(.*)$/);
   if (!match) return;
@@ -32,13 +32,13 @@ export const get = (path) => request("GET", path);
 export const post = (path, body = {}) => request("POST", path, body);
 export const remove = (path) => request("DELETE", path);
 
-/** The JSON of the response, or null after an error, which the page has then shown. */
+/** Returns the JSON of the response, or null after an error. Errors of actions are shown on the page. */
 async function request(method, path, body) {
   let response;
   try {
     response = await fetch(path, { method, headers: headers(method), body: body && JSON.stringify(body) });
   } catch {
-    if (method !== "GET") notify("The console does not answer. Is it still running?", "error");
+    if (method !== "GET") notify("The console does not respond. Check that it is still running.", "error");
     return null;
   }
   const data = await json(response);
@@ -63,9 +63,9 @@ async function json(response) {
 function fail(status, problem) {
   if (status === 401) {
     dropToken();
-    notify("The console did not accept the token. Open the link that it printed.", "error");
+    notify("The console rejected the token. Open the link that it printed.", "error");
     return;
   }
-  const text = problem?.detail ?? problem?.title ?? `The console answered ${status}.`;
+  const text = problem?.detail ?? problem?.title ?? `The console responded with ${status}.`;
   notify(problem?.instead ? `${text} Run: ${problem.instead}` : text, "error");
 }

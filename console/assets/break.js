@@ -44,7 +44,7 @@ function moveBetweenTabs(event) {
 
 export function useCatalog(catalog) {
   byId("panel-points").replaceChildren(
-    el("p", { class: "hint" }, "An armed crash point kills the process with kill -9 when the next order reaches that line of code. Then the lab restarts it."),
+    el("p", { class: "hint" }, "An armed crash point kills the process with kill -9 when the next order reaches that line of code. The process is then restarted."),
     ...groups(catalog.crash_points),
   );
   byId("panel-provider").replaceChildren(
@@ -57,7 +57,7 @@ export function useCatalog(catalog) {
   );
 }
 
-/** Crash points by service; payment's first, since its windows are about money. */
+/** Crash points by service. Payment comes first: its windows are about money. */
 function groups(points) {
   const names = [...new Set(points.map((point) => point.service))];
   names.sort((a, b) => (b === "payment") - (a === "payment"));
@@ -71,7 +71,7 @@ function groups(points) {
 function crashPoint({ service, point, window, sentence }) {
   const arm = async () => {
     const armed = await post("/api/crash-points", { service, point });
-    if (armed) notify(`Armed. The next order that gets there kills ${serviceName(service)}.`);
+    if (armed) notify(`Armed. The next order that reaches this point kills ${serviceName(service)}.`);
   };
   const number = window ? el("span", { class: "tag" }, `window ${window}`) : null;
   return row([number, " ", el("span", {}, sentence), " ", el("code", { class: "point" }, point)], button("Arm", arm, `Arm ${service} ${point}`));
@@ -117,5 +117,5 @@ function renderArmed(armed) {
 
 async function disarmAll() {
   const [points, faults] = await Promise.all([remove("/api/crash-points"), remove("/api/provider-faults")]);
-  if (points && faults) notify("Nothing is armed now.");
+  if (points && faults) notify("All crash points and faults are disarmed.");
 }

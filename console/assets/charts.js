@@ -8,7 +8,7 @@ const HEIGHT = 150;
 const TOP = 14;
 const BOTTOM = 18;
 const SPAN_S = 600;
-/** A fresh system has little to show: the axis grows from this to the whole span. */
+/** A new system has little to show: the axis grows from this to the whole span. */
 const SPAN_MIN_S = 120;
 /** Redrawing is not free, and the series has one point per second. */
 const REDRAW_MS = 1_000;
@@ -90,7 +90,7 @@ function markLine(mark, x) {
   );
 }
 
-/** A gap where a number is absent. */
+/** The line has a gap where a value is missing. */
 function path(points, key, x, y) {
   let d = "";
   let isOpen = false;

@@ -4,7 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 export const byId = (id) => document.getElementById(id);
 
-/** An HTML element. `onclick` and the like become listeners; null and false leave an attribute out. */
+/** Creates an HTML element. `onclick` and similar names become listeners; an attribute with null or false is omitted. */
 export const el = (tag, attributes, ...children) =>
   fill(document.createElement(tag), attributes, children);
 
@@ -22,7 +22,7 @@ function fill(node, attributes, children) {
   return node;
 }
 
-/** Changes the text only if it differs, so that screen readers and selections are left alone. */
+/** Changes the text only if it differs, so that screen readers do not repeat it and selections stay. */
 export function setText(node, text) {
   const value = String(text);
   if (node.textContent !== value) node.textContent = value;
@@ -56,14 +56,14 @@ export function keyed(parent, items, keyOf, create, update) {
   for (const gone of old.values()) gone.remove();
 }
 
-/** A link to an order's story. */
+/** A link to an order's timeline. */
 export const orderLink = (id, text) =>
   el("a", { href: `#order=${encodeURIComponent(id)}`, class: "order-id", title: id }, text ?? shortId(id));
 
-/** The end of an id differs most: ids begin with the time. */
+/** Keeps the end of the id, where ids differ most: they begin with the time. */
 export const shortId = (id) => (id.length > 13 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id);
 
-/** A message at the edge of the window. Errors stay until they are dismissed or ten seconds pass. */
+/** Shows a message at the edge of the window until it is dismissed or times out. Errors stay longer. */
 export function notify(text, kind = "info") {
   const box = el("div", { class: "notice", "data-kind": kind });
   const close = () => box.remove();

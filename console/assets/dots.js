@@ -1,11 +1,11 @@
-// Orders that move between the boxes as dots. At high rates there are none: the counters show those.
+// Orders that move between the boxes as dots. At high rates there are no dots, only the counters.
 
 import { svg } from "./dom.js";
 import { lane } from "./flow-layout.js";
 
 const DOTS_MAX = 30;
 const TRAVEL_MS = 750;
-/** Above this rate dots would be a blur that costs CPU and tells nothing. */
+/** Orders per second. Above this rate dots would be an unreadable blur that costs CPU. */
 const RATE_MAX = 15;
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");

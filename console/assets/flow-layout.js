@@ -17,16 +17,16 @@ const WIDE = {
 
 const NARROW = {
   width: 350,
-  height: 890,
+  height: 912,
   columns: 2,
   nodes: {
     client: { x: 3, y: 4, w: 256, h: 62 },
     order: { x: 3, y: 110, w: 256, h: 136 },
     payment: { x: 3, y: 270, w: 256, h: 158 },
-    psp: { x: 3, y: 476, w: 256, h: 90 },
-    fulfilment: { x: 3, y: 590, w: 256, h: 136 },
-    receipt: { x: 3, y: 750, w: 256, h: 136 },
-    topic: { x: 304, y: 110, w: 42, h: 776 },
+    psp: { x: 3, y: 476, w: 256, h: 112 },
+    fulfilment: { x: 3, y: 612, w: 256, h: 136 },
+    receipt: { x: 3, y: 772, w: 256, h: 136 },
+    topic: { x: 304, y: 110, w: 42, h: 798 },
   },
 };
 

@@ -1,44 +1,44 @@
 // The live flow: services, provider and topic as boxes with their counters.
 
 import { byId, el, keyed, orderLink, setAttribute, setText, svg } from "./dom.js";
-import { clock, count, serviceName, tenths } from "./format.js";
+import { clock, serviceName, shortCount, tenths } from "./format.js";
 import { EDGES, lane, layout } from "./flow-layout.js";
 import * as dots from "./dots.js";
 
-/** A killed process is back within a second. The box shows the death at least this long. */
+/** A killed process is back within a second. The box shows it as dead for at least this long. */
 const DEATH_SHOWN_MS = 1_600;
 const MARKS_SHOWN = 6;
 
-/** Counters per box: label, how to read it, what it means, and whether it should be zero at rest. */
+/** Counters per box: label, how to read it, what it means, and whether it should be zero when the system is idle. */
 const COUNTERS = {
   order: [
     ["accepted", (n) => n.orders, "Orders with a 201 response"],
     ["replays", (n) => n.extra?.replays ?? n.replays, "Retries answered with the stored response"],
-    ["duplicates", (n) => n.duplicates, "Messages dropped because they were processed before"],
-    ["outbox", (n) => n.backlog, "Events that wait to be published", true],
-    ["lag", (n) => n.lag, "Messages in the topic that wait to be read", true],
+    ["duplicates", (n) => n.duplicates, "Messages dropped because they were already processed"],
+    ["outbox", (n) => n.backlog, "Events not published yet", true],
+    ["lag", (n) => n.lag, "Messages in the topic that are not read yet", true],
     ["parked", (n) => n.parked, "Messages set aside for an operator", true],
   ],
   payment: [
-    ["leases", (n) => n.leases ?? n.extra?.leases, "Attempts that a charger works on now"],
-    ["retries", (n) => n.retries, "Tries after the first, with the same key"],
-    ["duplicates", (n) => n.duplicates, "Messages dropped because they were processed before"],
-    ["unknown", (n) => n.unknown ?? n.extra?.unknown, "Attempts whose answer was lost", true],
-    ["outbox", (n) => n.backlog, "Events that wait to be published", true],
-    ["lag", (n) => n.lag, "Messages in the topic that wait to be read", true],
+    ["leases", (n) => n.leases ?? n.extra?.leases, "Attempts that a charger is working on"],
+    ["retries", (n) => n.retries, "Tries after the first one, with the same key"],
+    ["duplicates", (n) => n.duplicates, "Messages dropped because they were already processed"],
+    ["unknown", (n) => n.unknown ?? n.extra?.unknown, "Attempts whose outcome is unknown", true],
+    ["outbox", (n) => n.backlog, "Events not published yet", true],
+    ["lag", (n) => n.lag, "Messages in the topic that are not read yet", true],
     ["parked", (n) => n.parked, "Messages set aside for an operator", true],
   ],
   fulfilment: [
-    ["shipped", (n) => n.shipped ?? n.orders ?? n.extra?.shipped, "Orders that left"],
-    ["duplicates", (n) => n.duplicates, "Messages dropped because they were processed before"],
-    ["outbox", (n) => n.backlog, "Events that wait to be published", true],
-    ["lag", (n) => n.lag, "Messages in the topic that wait to be read", true],
+    ["shipped", (n) => n.shipped ?? n.orders ?? n.extra?.shipped, "Orders that were shipped"],
+    ["duplicates", (n) => n.duplicates, "Messages dropped because they were already processed"],
+    ["outbox", (n) => n.backlog, "Events not published yet", true],
+    ["lag", (n) => n.lag, "Messages in the topic that are not read yet", true],
     ["parked", (n) => n.parked, "Messages set aside for an operator", true],
   ],
   receipt: [
     ["mails sent", (n) => n.sent ?? n.extra?.sent, "Mails that the mail server accepted"],
-    ["duplicates", (n) => n.duplicates, "Messages dropped because they were processed before"],
-    ["lag", (n) => n.lag, "Messages in the topic that wait to be read", true],
+    ["duplicates", (n) => n.duplicates, "Messages dropped because they were already processed"],
+    ["lag", (n) => n.lag, "Messages in the topic that are not read yet", true],
     ["parked", (n) => n.parked, "Messages set aside for an operator", true],
   ],
   psp: [
@@ -49,7 +49,7 @@ const COUNTERS = {
   topic: [["messages", (n) => n.messages, "Messages in the Kafka topic"]],
 };
 const NOTES = { client: "you, the customer", psp: "the payment provider" };
-/** Boxes without a process of their own name. */
+/** Boxes whose process has another name. */
 const PROCESS_OF = { topic: "kafka" };
 
 const narrow = matchMedia("(max-width: 640px)");
@@ -105,10 +105,10 @@ function box(name, { x, y, w, h }, columns) {
   return group;
 }
 
-/** Services list their counters; provider and topic have them in one row. */
+/** Services list their counters; the topic, and the provider on a wide page, have them in one row. */
 function counters(group, name, width, columnsOfPage) {
   const list = COUNTERS[name] ?? [];
-  const isRow = name === "psp" || name === "topic";
+  const isRow = name === "topic" || (name === "psp" && columnsOfPage === 1);
   const columns = isRow ? Math.max(2, list.length) : columnsOfPage;
   const cell = (width - 32 + 18) / columns;
   const top = name === "psp" ? 74 : name === "topic" ? 48 : 74;
@@ -129,18 +129,24 @@ export function render(state) {
   const nodes = state.flow?.nodes ?? {};
   for (const [name, { values }] of boxes) {
     const node = nodes[name] ?? {};
+    let end = 0;
     for (const { read, value, name: label, text, isBad, x } of values) {
       const number = read(node);
-      setText(value, count(number));
-      // In a row the label follows its number, however wide that is.
-      if (label) setAttribute(label, "x", x + 8 + 11 * value.textContent.length);
+      setText(value, shortCount(number, narrow.matches ? 1_000 : 100_000));
+      // In a row the label follows its number, and the next counter follows the label, however wide they are.
+      if (label) {
+        const at = Math.max(x, end);
+        setAttribute(value, "x", at);
+        setAttribute(label, "x", at + 8 + 10 * value.textContent.length);
+        end = at + 8 + 10 * value.textContent.length + 7 * label.textContent.length + 12;
+      }
       setAttribute(text, "data-kind", !number ? "zero" : isBad ? "bad" : "some");
     }
     renderStatus(name, node, state.processes ?? []);
   }
   const rate = state.rate_per_s ?? 0;
   dots.setRate(rate);
-  const suffix = dots.areOff() ? ": too fast for dots, the counters go on" : "";
+  const suffix = dots.areOff() ? ": too fast for dots, see the counters" : "";
   setText(byId("flow-rate"), `${tenths(rate)} orders per second${suffix}`);
   renderMarks(state.marks ?? []);
 }

@@ -2,7 +2,7 @@
 
 const CURRENCIES = new Map();
 
-/** Minor units as money; the currency says how many digits those have. */
+/** Formats an amount in minor units. The currency determines the number of decimal digits. */
 export function money(minor, currency = "USD") {
   if (minor === null || minor === undefined) return "–";
   if (!CURRENCIES.has(currency)) CURRENCIES.set(currency, moneyFormat(currency));
@@ -22,12 +22,17 @@ function moneyFormat(currency) {
 const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const TENTHS = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
 
-/** A count; a dash if there is none. */
+/** Formats a count; a dash if it is not known. */
 export const count = (value) => (value === null || value === undefined ? "–" : WHOLE.format(value));
+
+const SHORT = new Intl.NumberFormat("en", { notation: "compact" });
+
+/** A count for a narrow place: from the limit on, 25,400 is 25K. */
+export const shortCount = (value, limit) => (value >= limit ? SHORT.format(value) : count(value));
 
 export const tenths = (value) => (value === null || value === undefined ? "–" : TENTHS.format(value));
 
-/** A duration with a sensible unit. */
+/** Formats a duration with a suitable unit. */
 export function duration(ms) {
   if (ms === null || ms === undefined || Number.isNaN(ms)) return "–";
   if (ms < 1) return `${Math.round(ms * 1000)} µs`;
@@ -41,7 +46,7 @@ const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-dig
 
 export const clock = (time) => CLOCK.format(new Date(time));
 
-/** How long ago, in whole seconds. Clocks of page and console are the same machine's or close. */
+/** How long ago, in whole units. Page and console run on one machine, or their clocks are close. */
 export function ago(time, now = Date.now()) {
   const seconds = Math.max(0, Math.round((now - new Date(time)) / 1000));
   if (seconds < 2) return "just now";

@@ -1,13 +1,13 @@
-// The button: kill payment while the provider processes a charge, and follow what becomes of it.
+// The button that kills payment while the provider processes a charge, and the steps that follow.
 
 import { get, hasToken, post } from "./api.js";
 import { byId, el, keyed, orderLink, setAttribute, setText } from "./dom.js";
 import { duration, plural } from "./format.js";
 
 const POLL_MS = 600;
-/** After this the page says that it still waits, and keeps looking. */
+/** After this the page says that the order takes longer than usual, and keeps polling. */
 const LATE_MS = 45_000;
-/** After this it stops: the order may be gone, or its fault may last. */
+/** After this it stops polling: the order may be deleted, or another fault may delay it. */
 const GIVE_UP_MS = 180_000;
 const FINAL = ["shipped", "refunded", "declined", "cancelled", "failed"];
 
@@ -22,12 +22,12 @@ export function start() {
 export function render(state) {
   latest = state;
   if (!run) return;
-  // Marks are in the state too: a dropped stream loses none of them.
+  // The state has the marks too, so that a dropped stream loses none of them.
   for (const mark of state.marks ?? []) if (run && mark.t >= run.since) onMark(mark);
   if (!run) return;
   // The books can change after the end: a second charge must not hide behind an old 1.
   const line = run.isDone && state.orders?.find((order) => order.order_id === run.orderId);
-  if (line && run.story && Number.isInteger(line.charges)) run.story.charges_in_books = line.charges;
+  if (line && run.timeline && Number.isInteger(line.charges)) run.timeline.charges_in_books = line.charges;
   renderSteps();
 }
 
@@ -43,29 +43,29 @@ export function onMark(mark) {
   renderSteps();
 }
 
-/** After a reset there is nothing to follow. */
+/** A reset deletes the order, so there is nothing to follow. */
 function forget() {
   if (!run) return;
   run = null;
-  setText(byId("kill-result"), "Press the button and count with us.");
+  setText(byId("kill-result"), "Press the button and watch the count.");
   renderSteps();
 }
 
-/** Resolves once the order has its end, for the tour. */
+/** Resolves when the order is in a terminal state; the tour waits for it. */
 export async function press() {
   if (run && !run.isDone) return;
   const button = byId("kill-button");
   button.disabled = true;
   const mine = { startedAt: Date.now(), since: latest?.at ?? "", pids: pids(), isDone: false };
   run = mine;
-  setText(byId("kill-result"), "Placing an order. The provider will take the money and hold back its answer …");
+  setText(byId("kill-result"), "Placing an order. The provider will take the money and hold back its response …");
   renderSteps();
-  const answer = await post("/api/scenario/kill-mid-charge");
-  if (answer?.order_id) {
-    mine.orderId = answer.order_id;
+  const placed = await post("/api/scenario/kill-mid-charge");
+  if (placed?.order_id) {
+    mine.orderId = placed.order_id;
     await follow(mine);
   } else {
-    setText(byId("kill-result"), "The console could not do it. See the message.");
+    setText(byId("kill-result"), "The scenario failed. The message at the edge of the window says why.");
   }
   mine.isDone = true;
   renderSteps();
@@ -74,9 +74,9 @@ export async function press() {
 
 async function follow(mine) {
   while (!mine.isDone) {
-    const story = await get(`/api/orders/${encodeURIComponent(mine.orderId)}`);
-    if (story) mine.story = story;
-    mine.isDone = Boolean(mine.back && story && FINAL.includes(story.status) && story.charges_in_books);
+    const timeline = await get(`/api/orders/${encodeURIComponent(mine.orderId)}`);
+    if (timeline) mine.timeline = timeline;
+    mine.isDone = Boolean(mine.back && timeline && FINAL.includes(timeline.status) && timeline.charges_in_books);
     mine.isLate = Date.now() - mine.startedAt > LATE_MS;
     renderSteps();
     if (!mine.isDone) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
@@ -89,16 +89,16 @@ const pids = () => new Map((latest?.processes ?? []).map((process) => [process.n
 /** What the page knows, as steps: each is waiting, active or done. */
 function steps() {
   const known = run ?? {};
-  const story = known.story;
-  const isPaid = Boolean(story?.charges_in_books) && story.status !== "placed";
-  const isFinal = Boolean(story) && FINAL.includes(story.status);
+  const timeline = known.timeline;
+  const isPaid = Boolean(timeline?.charges_in_books) && timeline.status !== "placed";
+  const isFinal = Boolean(timeline) && FINAL.includes(timeline.status);
   const list = [
     ["Place an order", Boolean(known.orderId || known.killed), orderDetail(known)],
-    ["The provider takes the money", Boolean(known.killed || story?.charges_in_books), keyDetail(known)],
+    ["The provider takes the money", Boolean(known.killed || timeline?.charges_in_books), keyDetail(known)],
     ["kill -9 payment, before it records the charge", Boolean(known.killed), known.killed && known.pid ? `process ${known.pid} is gone` : null],
     ["A new payment process starts", Boolean(known.back), backDetail(known)],
-    ["It sends the same key, and gets the same charge", isPaid, triesDetail(story)],
-    [isFinal && story.status !== "shipped" ? `The order is ${story.status}` : "The order ships", isFinal, shipDetail(story)],
+    ["It sends the same key and gets the same charge", isPaid, triesDetail(timeline)],
+    [isFinal && timeline.status !== "shipped" ? `The order is ${timeline.status}` : "The order ships", isFinal, shipDetail(timeline)],
   ];
   const active = run && !run.isDone ? list.findIndex(([, isDone]) => !isDone) : -1;
   return list.map(([text, isDone, detail], index) => ({
@@ -123,14 +123,14 @@ function backDetail(known) {
   return pid && pid !== known.pid ? `process ${pid}, after ${gap}` : `after ${gap}`;
 }
 
-function triesDetail(story) {
-  const tries = Math.max(0, ...(story?.steps ?? []).map((step) => Number(step.facts?.tries) || 0));
+function triesDetail(timeline) {
+  const tries = Math.max(0, ...(timeline?.steps ?? []).map((step) => Number(step.facts?.tries) || 0));
   return tries > 1 ? plural(tries, "try", "tries") : null;
 }
 
-function shipDetail(story) {
-  const [first, last] = [story?.steps?.[0], story?.steps?.at(-1)];
-  if (!first || !last || !FINAL.includes(story.status)) return null;
+function shipDetail(timeline) {
+  const [first, last] = [timeline?.steps?.[0], timeline?.steps?.at(-1)];
+  if (!first || !last || !FINAL.includes(timeline.status)) return null;
   return `${duration(new Date(last.at) - new Date(first.at))} after the request`;
 }
 
@@ -161,7 +161,7 @@ function updateStep(row, step) {
 }
 
 function renderBooks() {
-  const charges = run?.story?.charges_in_books;
+  const charges = run?.timeline?.charges_in_books;
   const kind = typeof charges !== "number" ? "none" : charges > 1 ? "many" : String(charges);
   setAttribute(byId("kill-books"), "data-charges", kind);
   setText(byId("kill-charges"), charges ?? "?");
@@ -169,14 +169,14 @@ function renderBooks() {
 }
 
 function result(known) {
-  const { story } = known;
-  if (!known.killed) return "Waiting until payment is dead …";
-  if (story?.charges_in_books > 1) return "That is one too many. Read the order's story.";
-  if (!known.back) return "The provider has the money, and payment died before it could record that.";
-  if (known.isDone && story?.status === "shipped") {
-    return "Before the call, payment had stored the attempt and its key. The new process sent the same key, and the provider answered with the charge that it already had. The customer paid once.";
+  const { timeline } = known;
+  if (!known.killed) return "Waiting for payment to die …";
+  if (timeline?.charges_in_books > 1) return "The customer was charged more than once. Open the order to see why.";
+  if (!known.back) return "The provider has taken the money, and payment died before it could record the charge.";
+  if (known.isDone && timeline?.status === "shipped") {
+    return "Payment had stored the attempt and its key before the call. The new process sent the same key, and the provider returned the existing charge. The customer paid once.";
   }
-  if (known.isDone) return `The order is ${story?.status ?? "unknown"}. Read its story.`;
-  if (known.isLate) return "This takes longer than usual. The page keeps looking.";
-  return "Payment is back. When the lease of the dead process has expired, it sends the same key again.";
+  if (known.isDone) return `The order is ${timeline?.status ?? "unknown"}. Open it to see why.`;
+  if (known.isLate) return "This takes longer than usual. The page keeps polling.";
+  return "Payment is back. When the lease of the dead process expires, the new one sends the same key again.";
 }

@@ -1,4 +1,4 @@
-// Starts the sections, and gives each state, move and mark of the stream to those that show it.
+// Starts the sections and passes them the states, moves and marks of the stream.
 
 import * as api from "./api.js";
 import * as breakIt from "./break.js";
@@ -11,7 +11,7 @@ import * as orders from "./orders.js";
 import * as place from "./place.js";
 import * as processes from "./processes.js";
 import * as proof from "./proof.js";
-import * as story from "./story.js";
+import * as timeline from "./timeline.js";
 import { connect } from "./stream.js";
 import * as theme from "./theme.js";
 import * as tour from "./tour.js";
@@ -24,7 +24,7 @@ let latest = null;
 let frame = 0;
 
 api.takeTokenFromUrl();
-for (const section of [theme, proof, kill, flow, place, breakIt, orders, charts, tour, story]) section.start();
+for (const section of [theme, proof, kill, flow, place, breakIt, orders, charts, tour, timeline]) section.start();
 api.watchToken(applyToken);
 applyToken();
 watchReset();
@@ -40,7 +40,7 @@ connect({
     for (const section of [flow, kill, processes]) section.onMark(mark);
   },
 });
-// Ages grow although nothing happens.
+// Ages grow even if no state arrives.
 setInterval(schedule, TICK_MS);
 
 /** Draws at most once per frame, however fast states arrive. A hidden tab draws nothing. */
@@ -56,7 +56,7 @@ function schedule() {
   });
 }
 
-/** Without a token the page is read-only. With one, a button that waits for its answer stays disabled. */
+/** Without a token the page is read-only. With one, a button that waits for its response stays disabled. */
 function applyToken() {
   const isReadOnly = !api.hasToken();
   const hasChanged = document.body.dataset.readOnly !== String(isReadOnly);
@@ -85,7 +85,7 @@ function watchReset() {
   });
   dialog.addEventListener("close", async () => {
     if (dialog.returnValue !== "reset") return;
-    if (await api.post("/api/reset")) notify("The demo's data is empty.");
+    if (await api.post("/api/reset")) notify("The demo's data is deleted.");
   });
 }
 
@@ -94,7 +94,7 @@ function watchTokenForm() {
     event.preventDefault();
     api.setToken(byId("token").value);
     byId("token").value = "";
-    notify("The page sends this token with every action.");
+    notify("The page now sends this token with every action.");
   });
 }
 

@@ -33,26 +33,26 @@ export function render(state) {
 async function search() {
   clearTimeout(timer);
   query = byId("query").value.trim();
-  const asked = query;
-  if (!asked) {
+  const searched = query;
+  if (!searched) {
     setText(byId("orders-note"), "");
     show(newest);
     return;
   }
-  const found = await get(`/api/orders?query=${encodeURIComponent(asked)}`);
-  // A slow answer to an earlier search must not replace a newer one.
-  if (asked !== query) return;
+  const found = await get(`/api/orders?query=${encodeURIComponent(searched)}`);
+  // A slow response to an earlier search must not replace a newer one.
+  if (searched !== query) return;
   const list = found?.orders ?? [];
-  setText(byId("orders-note"), found ? `${plural(list.length, "order")} found` : "The search failed.");
+  setText(byId("orders-note"), found ? `${plural(list.length, "order")} found` : "The search failed. Check that the order service's database is up, then search again.");
   show(list);
 }
 
-/** Of the followed orders only the newest stands out. */
+/** Highlights only the newest of the followed orders. */
 function show(found) {
   const newestFollowed = found.find((order) => order.followed);
   const list = found.map((order) => ({ ...order, followed: order === newestFollowed }));
   keyed(body, list, (order) => order.order_id, create, update);
-  if (!query) setText(byId("orders-note"), list.length ? "" : "No order yet. Place one, or press the red button.");
+  if (!query) setText(byId("orders-note"), list.length ? "" : "No orders yet. Place one, or press the red button.");
 }
 
 function create(order) {

@@ -1,4 +1,4 @@
-// Place an order in one of five ways, and show every answer.
+// Places an order in one of five ways, and shows every response.
 
 import { hasToken, post } from "./api.js";
 import { byId, el, orderLink, setText } from "./dom.js";
@@ -6,10 +6,10 @@ import { duration } from "./format.js";
 
 const MODES = [
   ["once", "Place once", "One request."],
-  ["twice", "Send twice", "The same request again under the same key, as an app does after a time-out."],
+  ["twice", "Send twice", "The same request again with the same key, as an app does after a timeout."],
   ["twenty", "Twenty at once", "Twenty requests with the same key at the same time."],
   ["other_body", "Same key, other body", "The second request has the same key and another quantity."],
-  ["cut", "Cut the connection", "The connection breaks after the last byte of the request; then a retry."],
+  ["cut", "Cut the connection", "The connection breaks after the last byte of the request. Then the client retries."],
 ];
 
 export function start() {
@@ -44,38 +44,38 @@ export async function place(mode) {
   const buttons = [...byId("place-modes").children];
   for (const button of buttons) button.disabled = true;
   setText(byId("place-summary"), "Sending …");
-  const answer = await post("/api/orders", {
+  const placed = await post("/api/orders", {
     mode,
     payment_method: byId("place-method").value,
     sku: byId("place-sku").value,
     quantity: Number(quantity.value),
   });
   for (const button of buttons) button.disabled = !hasToken();
-  if (answer) show(answer);
-  else setText(byId("place-summary"), "No answer.");
-  return answer;
+  if (placed) show(placed);
+  else setText(byId("place-summary"), "The console did not place the order. The message at the edge of the window says why.");
+  return placed;
 }
 
-function show(answer) {
+function show(placed) {
   const summary = byId("place-summary");
-  summary.replaceChildren(el("strong", {}, answer.summary ?? ""));
-  if (answer.order_id) summary.append(" ", orderLink(answer.order_id, "Follow this order"));
-  const region = byId("place-answers");
+  summary.replaceChildren(el("strong", {}, placed.summary ?? ""));
+  if (placed.order_id) summary.append(" ", orderLink(placed.order_id, "Follow this order"));
+  const region = byId("place-responses");
   region.hidden = false;
   region.scrollTop = 0;
-  region.replaceChildren(table(answer));
+  region.replaceChildren(table(placed));
 }
 
-function table(answer) {
+function table(placed) {
   const head = ["#", "Status", "Replay", "Time", "Body"].map((text) => el("th", { scope: "col" }, text));
-  const caption = el("caption", {}, "Idempotency-Key ", el("code", {}, answer.key ?? "–"));
-  const rows = answer.answers.flatMap(rowsOf);
+  const caption = el("caption", {}, "Idempotency-Key ", el("code", {}, placed.key ?? "–"));
+  const rows = placed.responses.flatMap(rowsOf);
   return el("table", {}, caption, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows));
 }
 
-function rowsOf(answer) {
-  const detail = el("tr", { hidden: true, class: "body-row" }, el("td", { colspan: 5 }, bodyOf(answer)));
-  const toggle = el("button", { type: "button", class: "link", "aria-expanded": "false", "aria-label": `Body of answer ${answer.n}` }, "show");
+function rowsOf(response) {
+  const detail = el("tr", { hidden: true, class: "body-row" }, el("td", { colspan: 5 }, bodyOf(response)));
+  const toggle = el("button", { type: "button", class: "link", "aria-expanded": "false", "aria-label": `Body of response ${response.n}` }, "show");
   toggle.addEventListener("click", () => {
     detail.hidden = !detail.hidden;
     toggle.setAttribute("aria-expanded", String(!detail.hidden));
@@ -84,22 +84,22 @@ function rowsOf(answer) {
   const row = el(
     "tr",
     {},
-    el("td", {}, String(answer.n)),
-    el("td", {}, el("span", { class: "status", "data-class": statusClass(answer) }, answer.error ? "cut" : String(answer.status ?? "–"))),
-    el("td", {}, answer.replayed ? el("span", { class: "tag" }, "replayed") : "–"),
-    el("td", { class: "number" }, duration(answer.ms)),
+    el("td", {}, String(response.n)),
+    el("td", {}, el("span", { class: "status", "data-class": statusClass(response) }, response.error ? "cut" : String(response.status ?? "–"))),
+    el("td", {}, response.replayed ? el("span", { class: "tag" }, "replayed") : "–"),
+    el("td", { class: "number" }, duration(response.ms)),
     el("td", {}, toggle),
   );
   return [row, detail];
 }
 
-function statusClass(answer) {
-  return answer.error || !answer.status ? "none" : `${Math.floor(answer.status / 100)}xx`;
+function statusClass(response) {
+  return response.error || !response.status ? "none" : `${Math.floor(response.status / 100)}xx`;
 }
 
-function bodyOf(answer) {
-  const headers = Object.entries(answer.headers ?? {}).map(([name, value]) => `${name}: ${value}`);
-  const body = answer.body === null || answer.body === undefined ? [] : [typeof answer.body === "string" ? answer.body : JSON.stringify(answer.body, null, 2)];
-  const parts = [answer.error, headers.join("\n"), ...body].filter(Boolean);
+function bodyOf(response) {
+  const headers = Object.entries(response.headers ?? {}).map(([name, value]) => `${name}: ${value}`);
+  const body = response.body === null || response.body === undefined ? [] : [typeof response.body === "string" ? response.body : JSON.stringify(response.body, null, 2)];
+  const parts = [response.error, headers.join("\n"), ...body].filter(Boolean);
   return el("pre", {}, parts.join("\n\n") || "empty");
 }

@@ -1,4 +1,4 @@
-// The table of processes with kill, pause and resume. A process that dies is seen dying and returning.
+// The table of processes with kill, pause and resume. It shows each death and each return for a while.
 
 import { post } from "./api.js";
 import { el, keyed, notify, setAttribute, setText } from "./dom.js";
@@ -16,7 +16,7 @@ export function start(panel) {
   const head = ["Process", "State", "Pid", "Restarts", "Actions"].map((text) => el("th", { scope: "col" }, text));
   const table = el("table", { class: "processes" }, el("thead", {}, el("tr", {}, head)), body);
   panel.append(
-    el("p", { class: "hint" }, "Kill is kill -9. The lab restarts what dies, as an orchestrator would. A paused process keeps its connections and leases."),
+    el("p", { class: "hint" }, "Kill is kill -9. A process that dies is restarted. A paused process keeps its connections and leases."),
     el("div", { class: "scroll-x", role: "region", "aria-label": "Processes", tabindex: 0 }, table),
   );
 }
@@ -78,7 +78,7 @@ function actionButton(name, action) {
   return el("button", { type: "button", class: style, "data-action": true, "aria-label": label, onclick: press }, ACTIONS[action] ?? action);
 }
 
-/** The command to run where the console itself may not act. */
+/** Shows the command to run where the console itself cannot act. */
 export function insteadOf(command) {
   if (!command) return el("span", { class: "hint" }, "not possible here");
   const copy = async () => {

@@ -1,13 +1,13 @@
-// The proof: always on screen. Red with the order when an invariant is violated, amber when repaired.
+// The proof, always on screen. It is red and names the order when an invariant is violated, amber when repaired.
 
 import { byId, el, keyed, orderLink, setAttribute, setText } from "./dom.js";
 import { ago, count, money, plural } from "./format.js";
 
 const ICONS = { holds: "✓", violated: "✕", repaired: "!", unknown: "?" };
-/** More would push the page away. The rest is counted. */
+/** A longer list would push the rest of the page down. The others are counted. */
 const PROBLEMS_MAX = 4;
 
-/** The story opens below the strip, wherever that is, so that the proof stays visible. */
+/** Publishes the position of the strip: the timeline opens below it, so that the proof stays visible. */
 export function start() {
   const strip = byId("proof");
   const publish = () => {
@@ -33,7 +33,7 @@ export function render(state) {
   byId("proof-once").title = waiting(proof);
   must("proof-more", proof.charged_more, count(proof.charged_more));
   must("proof-lost", proof.lost, count(proof.lost));
-  byId("proof-lost").title = `Of ${plural(proof.answers_2xx ?? 0, "success answer")} that this console received`;
+  byId("proof-lost").title = `Of ${plural(proof.responses_2xx ?? 0, "2xx response")} that this console received`;
   const difference = proof.money?.difference;
   must("proof-money", difference, money(difference));
   byId("proof-money").title = sum(proof.money);
@@ -43,15 +43,15 @@ export function render(state) {
 function title(finding, proof) {
   switch (finding) {
     case "holds":
-      return proof.accepted ? "Every order is charged at most once" : "No order yet";
+      return proof.accepted ? "Every order is charged at most once" : "No orders yet";
     case "violated":
       return proof.charged_more
         ? `${plural(proof.charged_more, "order was", "orders were")} charged more than once`
-        : "A promise is broken";
+        : "An invariant is violated";
     case "repaired":
-      return "A promise was broken, and it is repaired";
+      return "An invariant was violated, and the damage is repaired";
     default:
-      return proof.checked_at ? "The databases do not answer: nothing is proved now" : "Reading the provider's books …";
+      return proof.checked_at ? "Unknown: the databases do not respond" : "Reading the provider's books …";
   }
 }
 
@@ -66,10 +66,10 @@ function waiting(proof) {
 
 function sum(parts) {
   if (!parts) return "";
-  return `taken ${money(parts.taken)} − given back ${money(parts.given_back)} − due ${money(parts.due)}`;
+  return `charged ${money(parts.charged)} − refunded ${money(parts.refunded)} − due ${money(parts.due)}`;
 }
 
-/** A number that must be zero: quiet if it is, loud if it is not. */
+/** Shows a number that must be zero, and highlights it if it is not. */
 function must(id, value, text) {
   const node = byId(id);
   setText(node, text);
@@ -95,6 +95,6 @@ function problemRow(problem) {
     { "data-severity": problem.severity },
     el("strong", {}, problem.severity === "repaired" ? "Repaired" : "Violated"),
     el("span", {}, ` ${problem.invariant}: ${problem.detail} `),
-    problem.order_id ? orderLink(problem.order_id, "Read this order's story") : null,
+    problem.order_id ? orderLink(problem.order_id, "Open this order") : null,
   );
 }

@@ -1,19 +1,19 @@
-// The steps of an order's story: what happened, where, in which commit, and the event it published.
+// The steps of an order's timeline: what happened, where, in which commit, and the event it published.
 
 import { el } from "./dom.js";
 import { clock, duration, serviceName } from "./format.js";
 
-/** Facts that tell the story. The others are shown on demand. */
-const TELLING = new Set(["provider key", "tries", "amount", "response", "reason", "decline code", "failure code", "error", "next try", "process"]);
+/** Facts that are always shown. The others are shown on demand. */
+const MAIN_FACTS = new Set(["provider key", "tries", "amount", "response", "reason", "decline code", "failure code", "error", "next try", "process"]);
 
 let hasDetails = false;
 
-/** The list, with a switch for tables, commits and event ids that stays as it was set. */
+/** The list of steps. Its switch for tables, commits and event ids keeps its position when the list is redrawn. */
 export function stepList(steps) {
-  if (!steps.length) return el("p", {}, "No step yet.");
+  if (!steps.length) return el("p", {}, "No steps yet.");
   const first = new Date(steps[0].at);
   const list = el("ol", { class: "steps" }, steps.map((step, index) => stepRow(step, index, first)));
-  const box = el("input", { type: "checkbox", id: "story-details" });
+  const box = el("input", { type: "checkbox", id: "timeline-details" });
   box.checked = hasDetails;
   const apply = () => {
     hasDetails = box.checked;
@@ -39,7 +39,7 @@ function stepRow(step, index, first) {
 }
 
 function facts(step) {
-  const pairs = Object.entries(step.facts ?? {}).map(([name, value]) => [name, value, !TELLING.has(name)]);
+  const pairs = Object.entries(step.facts ?? {}).map(([name, value]) => [name, value, !MAIN_FACTS.has(name)]);
   if (step.table) pairs.push(["table", step.table, true]);
   if (step.commit) pairs.push(["commit", step.commit, true]);
   const event = step.event;

@@ -1,4 +1,4 @@
-// The stream of states, moves and marks. Reconnects by itself, and says so.
+// The stream of states, moves and marks. It reconnects automatically, and the page shows that.
 
 import { byId, setText } from "./dom.js";
 

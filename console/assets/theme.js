@@ -1,4 +1,4 @@
-// Light or dark: as the system says, until the person chooses.
+// Light or dark: the system's setting, until the user chooses.
 
 import { byId, setText } from "./dom.js";
 

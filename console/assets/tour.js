@@ -8,19 +8,19 @@ import * as place from "./place.js";
 const STEPS = [
   {
     title: "Place an order",
-    text: "The order service stores the order and answers 201. Then watch the dots: the order goes through payment, provider, fulfilment and receipt.",
+    text: "The order service stores the order and responds with 201. Then watch the dots: the order goes through payment, provider, fulfilment and receipt.",
     button: "Place an order",
     at: "place",
     press: () => placed("once", "pm_card_ok"),
-    after: "One request, one 201. In a second or two the order is shipped, and the provider's books have one more charge.",
+    after: "One request, one 201. Within a second or two the order ships, and the provider's books have one more charge.",
   },
   {
     title: "Send it twice",
-    text: "An app that gets no answer sends its request again. Both requests have the same Idempotency-Key.",
+    text: "A client that gets no response sends its request again. Both requests have the same Idempotency-Key.",
     button: "Send it twice",
     at: "place",
     press: () => placed("twice", "pm_card_ok"),
-    after: "The second answer says replayed: it is the first one, byte for byte. There is one order.",
+    after: "The second response is marked as replayed: it is the first one, byte for byte. There is one order.",
   },
   {
     title: "Twenty at once",
@@ -28,31 +28,31 @@ const STEPS = [
     button: "Send twenty at once",
     at: "place",
     press: () => placed("twenty", "pm_card_ok"),
-    after: "One request placed the order. The others got its stored answer, or 409 with the advice to ask again. One order, one charge.",
+    after: "One request placed the order. The others got its stored response, or a 409 that asks them to retry. One order, one charge.",
   },
   {
     title: "Kill payment mid-charge",
-    text: "The provider takes the money, and payment dies before it can record that. Watch the payment box turn red, and the list of steps.",
+    text: "The provider takes the money, and payment dies before it can record the charge. Watch the payment box turn red, and the list of steps.",
     button: "Kill payment mid-charge",
     at: "kill",
     press: () => kill.press(),
-    after: "The new process found the stored attempt and sent the same key again. The provider answered with the charge that it had. Charges in its books: 1.",
+    after: "The new process found the stored attempt and sent the same key again. The provider returned the existing charge. Charges in its books: 1.",
   },
   {
     title: "Out of stock",
-    text: "The card is charged, and then fulfilment finds the shelf empty. The money must go back, once.",
-    button: "Order something sold out",
+    text: "The card is charged, and then fulfilment finds no stock. The money must be refunded, exactly once.",
+    button: "Order a sold-out item",
     at: "place",
     press: () => placed("once", "pm_card_ok", "SKU-sold-out"),
-    after: "The order ends as refunded: one charge, one refund. Money off by: still zero.",
+    after: "The order ends as refunded: one charge, one refund. \"Money off by\" is still zero.",
   },
   {
     title: "A slow provider",
-    text: "This card takes the provider longer than payment waits. Each time-out leaves the outcome unknown.",
+    text: "The provider needs longer to charge this card than payment waits. After each timeout the outcome is unknown.",
     button: "Pay with the slow card",
     at: "place",
     press: () => placed("once", "pm_card_slow"),
-    after: "Payment counts the attempt as unknown and asks again with the same key. Other orders do not wait behind it. It ships when the provider has finished.",
+    after: "Payment marks the attempt as unknown and retries with the same key. Other orders do not wait behind it. The order ships when the provider has charged the card.",
   },
 ];
 
@@ -61,9 +61,9 @@ let isBusy = false;
 
 async function placed(mode, method, sku = "SKU-99") {
   place.choose(method, sku);
-  const answer = await place.place(mode);
-  if (answer?.order_id) await post("/api/follow", { order_id: answer.order_id });
-  return answer;
+  const order = await place.place(mode);
+  if (order?.order_id) await post("/api/follow", { order_id: order.order_id });
+  return order;
 }
 
 export function start() {

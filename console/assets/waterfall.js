@@ -3,12 +3,12 @@
 import { el } from "./dom.js";
 import { duration, serviceName } from "./format.js";
 
-/** A trace of a much-retried order can be long; the first spans tell the story. */
+/** The trace of an order with many retries can be long. Only the first spans are shown. */
 const SPANS_MAX = 150;
 
 export function waterfall(trace) {
   if (!trace?.spans?.length) {
-    return el("p", { class: "hint" }, "No trace of this order: it is older than the console, or its spans have not arrived yet.");
+    return el("p", { class: "hint" }, "No trace of this order: it is older than the console, was not sampled, or its spans have not arrived yet.");
   }
   const spans = inTreeOrder(trace.spans).slice(0, SPANS_MAX);
   const total = Math.max(1, trace.total_us ?? 0, ...spans.map(({ span }) => span.start_us + span.duration_us));
@@ -19,10 +19,10 @@ export function waterfall(trace) {
   return el(
     "div",
     { class: "waterfall" },
-    el("p", { class: "hint" }, `One trace, ${trace.spans.length} spans in ${services.size} services, ${duration(total / 1000)} in all. `, el("span", { class: "legend-wait", "aria-hidden": "true" }), " waits in an outbox or in the topic."),
+    el("p", { class: "hint" }, `One trace, ${trace.spans.length} spans in ${services.size} services, ${duration(total / 1000)} in total. `, el("span", { class: "legend-wait", "aria-hidden": "true" }), " is time spent waiting in an outbox or in the topic."),
     el("div", { class: "axis", "aria-hidden": "true" }, [0, 0.25, 0.5, 0.75, 1].map((part) => el("span", {}, duration((total * part) / 1000)))),
     el("ol", {}, rows),
-    isBroken ? el("p", { class: "hint" }, "A bar at the left edge without a parent: the process that made the call died before it could report it.") : null,
+    isBroken ? el("p", { class: "hint" }, "A span without a parent: the process that made the call died before it could report its own span.") : null,
     left ? el("p", { class: "hint" }, `${left} more spans are not shown.`) : null,
   );
 }
@@ -50,10 +50,10 @@ function inTreeOrder(spans) {
 
 function bar(span, depth, total) {
   const track = el("span", { class: "track" });
-  const piece = el("span", { class: "bar", "data-service": span.service, "data-kind": span.kind });
-  piece.style.left = `${(100 * span.start_us) / total}%`;
-  piece.style.width = `${(100 * span.duration_us) / total}%`;
-  track.append(piece);
+  const fill = el("span", { class: "bar", "data-service": span.service, "data-kind": span.kind });
+  fill.style.left = `${(100 * span.start_us) / total}%`;
+  fill.style.width = `${(100 * span.duration_us) / total}%`;
+  track.append(fill);
   const name = el("span", { class: "span-name" }, el("b", {}, serviceName(span.service)), ` ${span.name}`);
   name.style.paddingInlineStart = `${Math.min(depth, 6) * 6}px`;
   const attributes = Object.entries(span.attributes ?? {}).map(([key, value]) => `${key}: ${value}`);

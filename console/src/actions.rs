@@ -41,7 +41,7 @@ pub(crate) async fn process(
     app.ready()?;
     let action = Action::parse(&action);
     let action =
-        action.ok_or_else(|| Problem::not_found("The actions are kill, pause, resume."))?;
+        action.ok_or_else(|| Problem::not_found("Use one of the actions kill, pause, resume."))?;
     let (kind, done) = match action {
         Action::Kill => (MarkKind::Kill, "killed"),
         Action::Pause => (MarkKind::Pause, "paused"),
@@ -91,7 +91,7 @@ pub(crate) async fn network(
     let request = body(request)?;
     if request.cut != PAYMENT_PSP {
         return Err(Problem::not_found(format!(
-            "The only connection is {PAYMENT_PSP}."
+            "The only connection that can be cut is {PAYMENT_PSP}."
         )));
     }
     app.options.controls.cut(request.on).await?;

@@ -20,13 +20,13 @@ use crate::settings::Options;
 use crate::spans::Traces;
 use crate::state::Proof;
 
-/// The demo tenant that the console orders for.
+/// The API key of the demo tenant. The console places orders with it.
 pub(crate) const API_KEY: &str = "demo-key-acme";
-/// The reason in the audit log for what the console changes.
+/// The reason that the audit log shows for changes by the console.
 pub(crate) const REASON: &str = "console";
 /// Longest wait for an operator listener or for `/metrics`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// An older proof is renewed when a page opens.
+/// When a page opens and the proof is older than this, the checker runs at once.
 const PROOF_AGE_MAX: chrono::Duration = chrono::Duration::seconds(1);
 /// Longest wait of a new page for a fresh state.
 const FRESH_STATE_WAIT: Duration = Duration::from_millis(800);
@@ -41,9 +41,9 @@ pub(crate) struct App {
     pub(crate) stop: CancellationToken,
     /// Wakes the sampler between two ticks.
     pub(crate) wake: Notify,
-    /// Wakes the checker: a page opened after a while without one.
+    /// Wakes the checker when a page opens.
     pub(crate) check_now: Notify,
-    /// Work that outlives the request that started it. The console stops when it has ended.
+    /// Work that outlives the request that started it. The console waits for it before it stops.
     pub(crate) background: TaskTracker,
     is_busy: AtomicBool,
     traces: Mutex<Traces>,
@@ -77,8 +77,8 @@ impl App {
         self.traces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether orders come faster than a person can follow. Then everything is read less often: the system
-    /// needs the CPU, and the page shows counters only.
+    /// Whether orders arrive faster than a person can follow. Then the console reads less often: the system
+    /// needs the CPU, and the page shows only counters.
     pub(crate) fn is_busy(&self) -> bool {
         self.is_busy.load(Ordering::Relaxed)
     }
@@ -96,11 +96,11 @@ impl App {
         Faults::of(self.endpoints(), REASON)
     }
 
-    /// Fails while the demo's data is being emptied.
+    /// Fails while the demo's data is being deleted.
     pub(crate) fn ready(&self) -> Result<(), Problem> {
         match self.hub.memory().is_resetting {
             true => Err(Problem::conflict(
-                "The demo's data is being emptied. Try again soon.",
+                "The demo's data is being deleted. Retry in a few seconds.",
             )),
             false => Ok(()),
         }
@@ -119,7 +119,7 @@ impl App {
         let mut states = self.hub.states();
         states.mark_unchanged();
         self.wake.notify_one();
-        // A sampler that waits for a slow database publishes later; the page shows what there is.
+        // If the sampler waits for a slow database, the page shows the previous state until then.
         let _ = tokio::time::timeout(FRESH_STATE_WAIT, states.changed()).await;
     }
 }

@@ -1,5 +1,5 @@
-//! The page's files, embedded in the program. `CONSOLE_ASSETS_DIR` serves them from a directory instead,
-//! for work on the page; only debug builds read it.
+//! The page's files, embedded in the program. For work on the page, debug builds serve them from the directory
+//! in `CONSOLE_ASSETS_DIR` instead.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -44,7 +44,7 @@ fn serve(name: &str, headers: &HeaderMap) -> Response {
 }
 
 fn respond(name: &str, body: Body, etag: Option<&str>) -> Response {
-    // Checked on every load: a new version of the program may have another file under this name.
+    // The browser asks on every load: a new version of the program may have another file under this name.
     let headers = [
         (header::CONTENT_TYPE, content_type(name)),
         (header::CACHE_CONTROL, "no-cache"),
@@ -74,7 +74,7 @@ fn from_directory(name: &str) -> Option<Vec<u8>> {
         return None;
     }
     let directory = std::env::var_os(ASSETS_DIR_VAR).filter(|value| !value.is_empty())?;
-    // One file name, never a path.
+    // Only a file name, never a path.
     let is_name = Path::new(name).file_name().is_some_and(|it| it == name);
     is_name.then(|| std::fs::read(Path::new(&directory).join(name)).ok())?
 }

@@ -18,23 +18,23 @@ const PAYMENT_METHODS: [(&str, &str); 10] = [
     ("pm_card_declined", "Declined card"),
     ("pm_card_insufficient_funds", "Card without funds"),
     ("pm_card_expired", "Expired card"),
-    ("pm_card_slow", "Card that the provider charges slowly"),
-    ("pm_card_processing", "Captured later"),
-    ("pm_card_processing_fails", "Fails later"),
-    ("pm_card_refund_slow", "Refund takes a while"),
-    ("pm_card_refund_fails", "Refund fails"),
-    ("pm_card_unknown", "Method that the provider does not know"),
+    ("pm_card_slow", "Card that is charged slowly"),
+    ("pm_card_processing", "Card that is captured later"),
+    ("pm_card_processing_fails", "Card that fails later"),
+    ("pm_card_refund_slow", "Card with a slow refund"),
+    ("pm_card_refund_fails", "Card whose refund fails"),
+    ("pm_card_unknown", "Card that the provider does not know"),
 ];
-/// Articles; the last one is out of stock, so its order is refunded.
+/// Items to order. The last one is out of stock, so its order is refunded.
 const SKUS: [&str; 4] = ["SKU-99", "SKU-1", "SKU-2", "SKU-sold-out"];
 
-/// What each crash point means, in the words of the page: "payment dies …". In the order of an order's
-/// life. The first is the one to try first.
+/// When each crash point kills its service, as the page says it: "payment dies …". The first one is the
+/// one to try first; the others follow the path of an order.
 const SENTENCES: [(&str, &str, &str); 26] = [
     (
         "payment",
         "charge.answered",
-        "after the provider charged, before payment recorded it",
+        "after the provider charged the card, before payment recorded the charge",
     ),
     (
         "payment",
@@ -54,37 +54,37 @@ const SENTENCES: [(&str, &str, &str); 26] = [
     (
         "order",
         "intake.committed",
-        "after it stored the order, before it answered the client",
+        "after it stored the order, before it responded to the client",
     ),
     (
         "order",
         "intake.received",
-        "after it received the order, before it stored it",
+        "after it received the order, before it stored the order",
     ),
     (
         "order",
         "relay.claimed",
-        "after it read an event from the outbox, before it sent it",
+        "after it read an event from the outbox, before it sent the event",
     ),
     (
         "order",
         "relay.produced",
-        "after it sent an event, before Kafka acknowledged it",
+        "after it sent an event, before Kafka acknowledged the event",
     ),
     (
         "order",
         "relay.acknowledged",
-        "after Kafka has the event, before it marked it as published",
+        "after Kafka acknowledged the event, before the event was marked as published",
     ),
     (
         "payment",
         "relay.acknowledged",
-        "after Kafka has the event, before it marked it as published",
+        "after Kafka acknowledged the event, before the event was marked as published",
     ),
     (
         "fulfilment",
         "relay.acknowledged",
-        "after Kafka has the event, before it marked it as published",
+        "after Kafka acknowledged the event, before the event was marked as published",
     ),
     (
         "payment",
@@ -94,7 +94,7 @@ const SENTENCES: [(&str, &str, &str); 26] = [
     (
         "payment",
         "inbox.committed",
-        "after it processed a message, before Kafka knows",
+        "after it processed a message, before it stored the offset",
     ),
     (
         "fulfilment",
@@ -104,7 +104,7 @@ const SENTENCES: [(&str, &str, &str); 26] = [
     (
         "fulfilment",
         "inbox.committed",
-        "after it shipped the order, before Kafka knows",
+        "after it shipped the order, before it stored the offset",
     ),
     (
         "order",
@@ -114,7 +114,7 @@ const SENTENCES: [(&str, &str, &str); 26] = [
     (
         "order",
         "inbox.committed",
-        "after it applied an event, before Kafka knows",
+        "after it applied an event, before it stored the offset",
     ),
     (
         "payment",
@@ -129,7 +129,7 @@ const SENTENCES: [(&str, &str, &str); 26] = [
     (
         "payment",
         "refund.answered",
-        "after the provider refunded, before payment recorded it",
+        "after the provider refunded the charge, before payment recorded the refund",
     ),
     (
         "payment",
@@ -144,19 +144,23 @@ const SENTENCES: [(&str, &str, &str); 26] = [
     (
         "receipt",
         "inbox.committed",
-        "after it logged a mail, before Kafka knows",
+        "after it logged a mail, before it stored the offset",
     ),
     (
         "receipt",
         "receipt.leased",
-        "after it leased a mail, before it sent it",
+        "after it leased a mail, before it sent the mail",
     ),
     (
         "receipt",
         "receipt.sent",
-        "after the mail was sent, before receipt recorded it",
+        "after it sent the mail, before it recorded the result",
     ),
-    ("receipt", "receipt.recorded", "after it recorded the mail"),
+    (
+        "receipt",
+        "receipt.recorded",
+        "after it recorded the result",
+    ),
 ];
 
 /// A crash point that an order can reach.
@@ -168,7 +172,7 @@ pub(crate) struct CrashPoint {
     pub(crate) sentence: &'static str,
 }
 
-/// Points that exist, each with the first window that it belongs to.
+/// The crash points, each with the first window that it belongs to.
 pub(crate) fn crash_points() -> Vec<CrashPoint> {
     let window = |service: &str, point: &str| {
         let has_it = |it: &&crash_windows::Window| it.points().contains(&(service, point));

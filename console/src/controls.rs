@@ -1,5 +1,5 @@
-//! What the console can do to the processes of the system: everything where the lab supervises them,
-//! little where they are containers.
+//! Kills, pauses and resumes the processes of the system, and cuts connections. The console can do all of this
+//! where the lab supervises the processes, and little where they are containers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::state::Process;
 pub enum Controls {
     /// The lab that runs this console supervises them.
     Processes(Arc<System>),
-    /// They are containers of a compose project, with Docker's socket if it was mounted on purpose.
+    /// They are containers of a compose project. Docker is set if its socket is mounted.
     Containers(Option<Docker>),
 }
 
@@ -103,13 +103,13 @@ impl Controls {
             }
             Self::Containers(Some(docker)) => Ok(docker.act(name, action).await?),
             Self::Containers(None) => Err(Problem::not_here(
-                "The console may not use Docker. Run the command in a terminal.",
+                "The console has no access to Docker. Run the command in a terminal.",
                 instead(name, action),
             )),
         }
     }
 
-    /// Whether a connection can be cut here, and the command where it cannot.
+    /// The command that cuts the connection, if the console cannot do it itself.
     pub(crate) fn cut_instead(&self) -> Option<String> {
         match self {
             Self::Processes(system) if system.cuts().contains(&PAYMENT_PSP) => None,
@@ -160,7 +160,7 @@ pub(crate) fn kind(name: &str) -> &'static str {
     }
 }
 
-/// In the order of the flow.
+/// Sorts processes in the order of the flow.
 pub(crate) fn rank(name: &str) -> (usize, String) {
     const ORDER: [&str; 5] = ["order", "payment", "psp", "fulfilment", "receipt"];
     let first = ORDER
@@ -195,7 +195,7 @@ fn supervised(status: ProcessStatus, up: &Up) -> Process {
     }
 }
 
-/// Containers that the console may not touch: what it can see from outside.
+/// Containers that the console cannot control, with the state that it sees from outside.
 fn named(up: &Up) -> Vec<Process> {
     let services = Service::ALL.map(Service::name);
     let infrastructure = [broker::PROCESS_NAME, postgres::PROCESS_NAME];

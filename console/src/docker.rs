@@ -1,5 +1,4 @@
-//! Docker's Engine API over its socket, for a console in a container to which the socket was mounted on
-//! purpose.
+//! Docker's Engine API over its socket, for a console in a container that has the socket mounted.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,14 +13,14 @@ use crate::controls::{Action, Up, container, kind, rank};
 use crate::state::Process;
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a killed container stays dead, so that the page shows it.
+/// How long a killed container stays dead, so that the page can show the death.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// Compose's own labels.
 const PROJECT: &str = "com.docker.compose.project";
 const SERVICE: &str = "com.docker.compose.service";
-/// The network between payment and the provider, after the project's name.
+/// The suffix of the network between payment and the provider; the project's name comes before it.
 const PROVIDER_NETWORK: &str = "_provider";
-/// Containers of tools, which have nothing to break.
+/// Containers of tools. The page does not offer to break them.
 const TOOLS: [&str; 6] = [
     "lab",
     "console",
@@ -66,7 +65,7 @@ impl Docker {
     pub fn new(socket: &Path, project: &str) -> anyhow::Result<Self> {
         ensure!(
             socket.exists(),
-            "there is no Docker socket at {}",
+            "there is no Docker socket at {}: mount it, or unset CONSOLE_DOCKER_SOCKET",
             socket.display()
         );
         let http = reqwest::Client::builder()
@@ -158,7 +157,7 @@ impl Docker {
             .await
             .with_context(|| format!("POST {path}"))?;
         let status = response.status();
-        // 304: it is started already.
+        // 304: the container is already running.
         if !status.is_success() && status != reqwest::StatusCode::NOT_MODIFIED {
             bail!("POST {path} returned {status}: {}", response.text().await?);
         }

@@ -16,10 +16,10 @@ const MARKS_MAX: usize = 100;
 /// Orders that are tracked closely; the oldest makes room.
 const FOLLOWED_MAX: usize = 20;
 /// Accepted orders whose existence is checked; the oldest makes room.
-const ANSWERS_MAX: usize = 10_000;
-/// Moves and marks that a slow page may be behind. Beyond that it loses the oldest.
+const ACCEPTED_MAX: usize = 10_000;
+/// Moves and marks that are buffered for a slow page. A slower page loses the oldest.
 const EVENTS_BUFFERED_MAX: usize = 256;
-/// Longest state of armed faults.
+/// Armed faults that are kept.
 const ARMED_MAX: usize = 64;
 
 /// An event of the stream, ready to send.
@@ -41,17 +41,17 @@ pub(crate) struct Memory {
     pub(crate) marks: VecDeque<Mark>,
     /// Oldest first.
     pub(crate) followed: VecDeque<Uuid>,
-    /// Orders that the console's own requests got a 2xx for, oldest first.
-    answers: VecDeque<Uuid>,
-    known_answers: BTreeSet<Uuid>,
-    /// How many there were in total.
-    pub(crate) answers_2xx: usize,
+    /// Orders for which the console itself received a 2xx, oldest first.
+    accepted: VecDeque<Uuid>,
+    accepted_set: BTreeSet<Uuid>,
+    /// How many 2xx responses there were.
+    pub(crate) responses_2xx: usize,
     pub(crate) armed: Vec<Armed>,
     /// Whether the connection between payment and provider is cut.
     pub(crate) is_cut: bool,
-    /// Whether the demo's data is being emptied.
+    /// Whether the demo's data is being deleted.
     pub(crate) is_resetting: bool,
-    /// How often it was emptied. The sampler starts anew when it changes.
+    /// How often it was deleted. The sampler starts over when this changes.
     pub(crate) resets: u64,
 }
 
@@ -116,7 +116,7 @@ impl Hub {
     }
 
     fn send(&self, name: &'static str, value: &impl Serialize) {
-        // Without a page there is no receiver, and none of these types fails to serialise.
+        // Sending fails if no page is open. Serialising these types does not fail.
         if let Ok(json) = serde_json::to_string(value) {
             let _ = self.events.send(StreamEvent {
                 name,
@@ -128,19 +128,19 @@ impl Hub {
 
 impl Memory {
     /// Remembers a 2xx for an order that must exist from now on.
-    pub(crate) fn answered(&mut self, order: Uuid) {
-        self.answers_2xx += 1;
-        if !self.known_answers.insert(order) {
+    pub(crate) fn remember_accepted(&mut self, order: Uuid) {
+        self.responses_2xx += 1;
+        if !self.accepted_set.insert(order) {
             return;
         }
-        if let Some(oldest) = push(&mut self.answers, order, ANSWERS_MAX) {
-            self.known_answers.remove(&oldest);
+        if let Some(oldest) = push(&mut self.accepted, order, ACCEPTED_MAX) {
+            self.accepted_set.remove(&oldest);
         }
     }
 
     /// The orders that must exist.
-    pub(crate) fn answers(&self) -> Vec<Uuid> {
-        self.answers.iter().copied().collect()
+    pub(crate) fn accepted(&self) -> Vec<Uuid> {
+        self.accepted.iter().copied().collect()
     }
 
     pub(crate) fn arm(&mut self, armed: Armed) {
@@ -172,7 +172,7 @@ impl Memory {
     }
 }
 
-/// Adds at the end, and returns what had to make room.
+/// Adds at the end, and returns the oldest value if it had to make room.
 fn push<T>(queue: &mut VecDeque<T>, value: T, max: usize) -> Option<T> {
     let oldest = (queue.len() >= max).then(|| queue.pop_front()).flatten();
     queue.push_back(value);

@@ -1,9 +1,9 @@
 //! The console: a web page about one running system. It shows the proof, the flow of orders and the
-//! story of each; it places orders, and kills, pauses and cuts parts of the system.
+//! timeline of each order. It places orders, kills and pauses processes, and cuts connections.
 //!
-//! The page is embedded. It gets a `state` over server-sent events, built by the `sampler` at most
-//! twice a second and only while a page is open. What the page does goes through `actions`, which need
-//! the console's token. The services send their spans to the console's own collector (`spans`).
+//! The page is embedded in the program. It gets a `state` over server-sent events. The `sampler` builds a
+//! state at most twice a second, and rarely while no page is open. Actions of the page (`actions`) need the
+//! console's token. The services send their spans to the console's own collector (`spans`).
 
 mod actions;
 mod app;
@@ -13,6 +13,7 @@ mod controls;
 mod docker;
 mod hub;
 mod listeners;
+mod order_timeline;
 mod problem;
 mod protection;
 mod queries;
@@ -21,7 +22,6 @@ mod sampler;
 mod settings;
 mod spans;
 mod state;
-mod story;
 mod stream;
 
 use std::net::SocketAddr;
@@ -100,13 +100,13 @@ impl Console {
         // A connection that does not end is dropped with its task.
         let _ = tokio::time::timeout(settings::STOP_TIMEOUT, ended).await;
         self.tasks.shutdown().await;
-        // A reset has its own time limits, and must not be left half-way.
+        // A reset has its own time limits, and must not stop halfway.
         self.background.close();
         self.background.wait().await;
     }
 }
 
-/// A server ends only when it is stopped: accepting a connection is retried by axum.
+/// Runs a server until it is stopped: axum retries when it cannot accept a connection.
 async fn until_stopped(server: impl Future<Output = std::io::Result<()>>) {
     // `axum::serve` never returns an error.
     let _ = server.await;

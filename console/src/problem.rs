@@ -41,7 +41,7 @@ impl Problem {
         self.status
     }
 
-    /// The console cannot do this here; a person can, with a command.
+    /// The console cannot do this here, but the user can with a command.
     pub(crate) fn not_here(detail: impl Into<String>, instead: impl Into<String>) -> Self {
         Self {
             instead: Some(instead.into()),

@@ -1,5 +1,5 @@
-//! Who may use the console: any page may read through the browser of its user only under the console's
-//! own name (no DNS rebinding), and only the console's own page may act, with the token.
+//! Who may use the console. A request must use one of the console's own host names, which prevents DNS
+//! rebinding. An action must come from the console's own page, with the token.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ const TOKEN: HeaderName = HeaderName::from_static("x-console-token");
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Shortest token that may be set.
 const TOKEN_LEN_MIN: usize = 8;
-/// Names under which the machine itself is reached.
+/// Host names of the machine itself.
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
-/// The page loads nothing from elsewhere, is framed by no other page, and runs no inline script.
+/// The page loads nothing from other hosts, runs no inline script, and cannot be framed.
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -28,12 +28,12 @@ const POLICY: &str =
 pub(crate) fn check_token(token: &str) -> anyhow::Result<()> {
     ensure!(
         token.len() >= TOKEN_LEN_MIN && token.bytes().all(|byte| byte.is_ascii_alphanumeric()),
-        "a token has at least {TOKEN_LEN_MIN} letters and digits"
+        "use at least {TOKEN_LEN_MIN} characters, only ASCII letters and digits"
     );
     Ok(())
 }
 
-/// Around every route.
+/// The middleware around every route.
 pub(crate) async fn protect(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let allowed = check(&app, request.method(), request.headers());
     let mut response = match allowed {
@@ -54,7 +54,8 @@ pub(crate) async fn protect(State(app): State<Arc<App>>, request: Request, next:
 fn check(app: &App, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
     let host = text(headers, &header::HOST).unwrap_or_default();
     if !is_allowed(host, &app.options.hosts) {
-        let detail = "The console is reached under another name. Open the link that it printed.";
+        let detail = "The console does not accept this host name. Open the link that it printed, or add the \
+                      name to CONSOLE_HOSTS.";
         return Err(forbidden("wrong_host", detail));
     }
     if matches!(*method, Method::GET | Method::HEAD) {
@@ -63,7 +64,7 @@ fn check(app: &App, method: &Method, headers: &HeaderMap) -> Result<(), Problem>
     if is_cross_site(headers, host) {
         return Err(forbidden(
             "cross_site",
-            "Only the console's own page may act.",
+            "The console accepts actions only from its own page. Open the link that it printed.",
         ));
     }
     let sent = text(headers, &TOKEN).unwrap_or_default();
@@ -79,8 +80,8 @@ fn forbidden(code: &'static str, detail: &str) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, code, detail)
 }
 
-/// Whether the `Host` header names this machine, or a name from the settings. The port may differ: a
-/// container publishes its port under another number.
+/// Whether the `Host` header has a loopback name or a name from the settings. The port may differ: a container
+/// publishes its port under another number.
 fn is_allowed(host: &str, extra: &[String]) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -89,7 +90,7 @@ fn is_allowed(host: &str, extra: &[String]) -> bool {
     LOOPBACK.contains(&name) || extra.iter().any(|it| it == name)
 }
 
-/// Whether a page of another origin sent the request. A program that is no browser sends neither header.
+/// Whether a page of another origin sent the request. A client that is not a browser sends neither header.
 fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
     let foreign_site =
         text(headers, &FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn short_or_odd_tokens_are_not_accepted() {
+    fn short_or_non_alphanumeric_tokens_are_rejected() {
         for token in ["", "short", "with space in it", "semi;colon"] {
             check_token(token).unwrap_err();
         }

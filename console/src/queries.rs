@@ -15,14 +15,14 @@ use uuid::Uuid;
 
 use crate::state::OrderLine;
 
-/// The name of the console's connections in `pg_stat_activity`, to tell its cost apart.
+/// The name of the console's connections in `pg_stat_activity`, so that its cost can be measured.
 pub const APPLICATION_NAME: &str = "chargeonce-console";
 /// Connections per database.
 const CONNECTIONS_MAX: u32 = 2;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 /// An idle connection is closed, so that a console without a page holds none.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// No query of the console may hold up the system.
+/// Limits every query of the console, so that none slows the system down for long.
 const STATEMENT_TIMEOUT_MS: &str = "2000";
 /// Principals whose newest orders are read.
 const PRINCIPALS_MAX: i64 = 20;
@@ -71,7 +71,7 @@ pub(crate) struct OrderRow {
     pub(crate) updated_at: DateTime<Utc>,
 }
 
-/// One page of each principal's index, so the newest of all are among them.
+/// Reads the newest orders of each principal through its index; the newest of all are among them.
 const NEWEST: &str = "
     select id, status, amount, currency, created_at, updated_at
     from (select id as principal from principals order by id limit $2) as principals
@@ -119,7 +119,7 @@ pub(crate) async fn search(
     text: &str,
     rows_max: i64,
 ) -> anyhow::Result<Vec<OrderRow>> {
-    // Without hexadecimal digits only the nil id is in the range, and no order has it.
+    // A text that is not hexadecimal matches only the nil id, which no order has.
     let (from, to) = id_range(text).unwrap_or((Uuid::nil(), Uuid::nil()));
     let query = sqlx::query_as(SEARCH).bind(from).bind(to).bind(text);
     let query = query.bind(rows_max).bind(PRINCIPALS_MAX);

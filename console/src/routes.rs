@@ -7,13 +7,13 @@ use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use timeline::Story;
+use timeline::OrderTimeline;
 use uuid::Uuid;
 
 use crate::app::App;
 use crate::problem::Problem;
 use crate::protection::protect;
-use crate::{actions, assets, catalog, queries, story, stream};
+use crate::{actions, assets, catalog, order_timeline, queries, stream};
 
 /// Largest body of an action.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -47,7 +47,7 @@ pub(crate) fn table(app: Arc<App>) -> Router {
             post(actions::kill_mid_charge::handle),
         )
         .route("/api/reset", post(actions::reset::handle))
-        .fallback(async || Problem::not_found("The console has no such page."))
+        .fallback(async || Problem::not_found("The console has no such route. Open its page at /."))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), protect))
         .with_state(app)
@@ -65,7 +65,9 @@ async fn search(
 ) -> Result<Json<Value>, Problem> {
     let text = search.query.trim();
     if text.len() > QUERY_LEN_MAX {
-        return Err(Problem::bad_request("The text to search for is too long."));
+        return Err(Problem::bad_request(format!(
+            "The search text must have at most {QUERY_LEN_MAX} bytes."
+        )));
     }
     let databases = &app.pools.databases;
     let rows = match text {
@@ -80,9 +82,10 @@ async fn search(
 async fn one_order(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
-) -> Result<Json<Story>, Problem> {
-    let id = Uuid::parse_str(&id).map_err(|_| Problem::bad_request("This is not an order id."))?;
-    let story = story::read(&app, id).await;
-    let story = story.ok_or_else(|| Problem::not_found("There is no order with this id."))?;
-    Ok(Json(story))
+) -> Result<Json<OrderTimeline>, Problem> {
+    let id =
+        Uuid::parse_str(&id).map_err(|_| Problem::bad_request("The order id must be a UUID."))?;
+    let timeline = order_timeline::read(&app, id).await;
+    let timeline = timeline.ok_or_else(|| Problem::not_found("No service knows this order."))?;
+    Ok(Json(timeline))
 }

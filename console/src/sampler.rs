@@ -30,17 +30,17 @@ pub(crate) use deaths::watch_processes;
 
 /// Between two states while a page is open.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// The same while orders come faster than a person can follow, and that rate.
+/// The same while more than `BUSY_PER_S` orders arrive per second.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 const BUSY_PER_S: f64 = 50.0;
-/// Between two samples while no page is open: enough for the charts to have no hole.
+/// Between two samples while no page is open, so that the charts have no gap.
 const IDLE_INTERVAL: Duration = Duration::from_secs(10);
 /// Between two reads of the services' metrics.
 const METRICS_INTERVAL: Duration = Duration::from_millis(990);
 /// An unchanged state is sent again after this time.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
-/// Longest wait for the newest orders, and the pause after a failure: the rest of the state must go on
-/// while a database is down.
+/// Longest wait for the newest orders, and the pause after a failure: the rest of the state must be built
+/// even while a database is down.
 const ORDERS_TIMEOUT: Duration = Duration::from_millis(800);
 const ORDERS_RETRY: Duration = Duration::from_secs(2);
 /// Orders in the list of the newest.
@@ -69,7 +69,7 @@ pub(crate) async fn run(app: Arc<App>) {
             () = tokio::time::sleep_until(started + interval) => sampler.was_woken = false,
             () = app.wake.notified() => {
                 sampler.was_woken = true;
-                // Wake-ups must not exceed the rate either.
+                // Wake-ups must not raise the rate of states either.
                 let earliest = sampler.published_at.map(|at| at + INTERVAL);
                 tokio::time::sleep_until(earliest.unwrap_or(started)).await;
             }
@@ -117,7 +117,7 @@ impl Sampler {
             let read = tokio::time::timeout(ORDERS_TIMEOUT, self.read_orders(app)).await;
             match read {
                 Ok(Ok(orders)) => self.orders = orders,
-                // A database is down: the list stays as it was, and is read again a little later.
+                // A database is down: the list stays as it is until the next read.
                 _ => self.orders_at = Some(Instant::now() + ORDERS_RETRY),
             }
         }

@@ -21,11 +21,11 @@ pub struct Options {
     pub endpoints: Endpoints,
     /// How to kill, pause and reset its processes.
     pub controls: Controls,
-    /// Actions need it.
+    /// The token that actions need.
     pub token: Token,
-    /// Base URL of a Jaeger that has the same traces, as a browser reaches it.
+    /// Base URL, for a browser, of a Jaeger that has the same traces.
     pub jaeger_url: Option<String>,
-    /// Host names, next to the loopback ones, under which a browser may open the page.
+    /// Host names, besides the loopback ones, under which a browser may open the page.
     pub hosts: Vec<String>,
     /// An OTLP/HTTP collector that gets a copy of every span.
     pub forward_spans_to: Option<String>,

@@ -76,7 +76,7 @@ impl Traces {
             self.join(&trace_id, order, span.client_key());
         }
         let trace = self.traces.entry(trace_id).or_default();
-        // A batch that is sent again after a lost response must not show twice.
+        // A batch that is sent again after a lost response must not appear twice.
         let is_new = !trace.spans.iter().any(|it| it.id == span.id);
         if is_new && trace.spans.len() < SPANS_PER_TRACE_MAX {
             trace.spans.push(span);
@@ -120,7 +120,7 @@ impl Traces {
     }
 
     fn make_room(&mut self, followed: &[String]) {
-        // Followed orders are few, so a trace that may go is found soon.
+        // Few orders are followed, so the loop soon finds a trace that it can drop.
         for _ in 0..TRACES_MAX {
             if self.ages.len() < TRACES_MAX {
                 return;

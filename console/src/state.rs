@@ -23,7 +23,7 @@ pub(crate) struct State {
     pub(crate) armed: Vec<Armed>,
 }
 
-/// What the checker found, and what became of the responses that the console received.
+/// What the checker found, and whether the orders that the console placed still exist.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Proof {
     pub(crate) verdict: Verdict,
@@ -33,7 +33,7 @@ pub(crate) struct Proof {
     pub(crate) charged_more: i64,
     pub(crate) not_charged_yet: i64,
     pub(crate) ended_uncharged: i64,
-    pub(crate) answers_2xx: usize,
+    pub(crate) responses_2xx: usize,
     pub(crate) lost: usize,
     pub(crate) money: Money,
     pub(crate) problems: Vec<Violation>,
@@ -50,7 +50,7 @@ impl Default for Proof {
             charged_more: 0,
             not_charged_yet: 0,
             ended_uncharged: 0,
-            answers_2xx: 0,
+            responses_2xx: 0,
             lost: 0,
             money: Money::default(),
             problems: Vec::new(),
@@ -74,7 +74,7 @@ impl From<ProofState> for Proof {
     }
 }
 
-/// Counters per box of the picture. A counter that is not known is absent.
+/// Counters per box of the diagram. A counter that is not known is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Flow {
     pub(crate) nodes: BTreeMap<&'static str, Map<String, Value>>,
@@ -150,7 +150,7 @@ pub(crate) enum MarkKind {
     Reset,
 }
 
-/// A crash point or a fault that waits for its moment.
+/// A crash point or a fault that is armed and has not been applied yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Armed {
     pub(crate) id: String,

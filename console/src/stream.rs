@@ -17,13 +17,13 @@ use crate::app::App;
 use crate::hub::StreamEvent;
 use crate::problem::Problem;
 
-/// Open streams at most.
+/// Most streams that may be open at the same time.
 const PAGES_MAX: usize = 16;
-/// A comment that keeps the connection open and shows the page that it is.
+/// Interval of comments that keep an idle connection open.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn state(Extract(app): Extract<Arc<App>>) -> Response {
-    // A program that polls is no open page, and still gets a fresh proof soon.
+    // A client that polls does not count as an open page, but must get a fresh proof too.
     app.check_soon();
     app.sample_soon().await;
     let json = app.hub.states().borrow().to_string();
@@ -32,7 +32,7 @@ pub(crate) async fn state(Extract(app): Extract<Arc<App>>) -> Response {
 
 pub(crate) async fn stream(Extract(app): Extract<Arc<App>>) -> Result<Response, Problem> {
     if app.hub.pages() >= PAGES_MAX {
-        let detail = format!("{PAGES_MAX} pages are open. Close one.");
+        let detail = format!("{PAGES_MAX} pages are already open. Close one and reload this page.");
         return Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "too_many_pages",
@@ -44,7 +44,7 @@ pub(crate) async fn stream(Extract(app): Extract<Arc<App>>) -> Result<Response, 
     app.check_soon();
     app.sample_soon().await;
     let mut states = app.hub.states();
-    // The first state is sent at once.
+    // The first state is sent immediately.
     states.mark_changed();
     let feed = Feed {
         states,

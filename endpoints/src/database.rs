@@ -8,7 +8,7 @@ use sqlx::postgres::PgPoolOptions;
 
 /// Readers run next to the service and must not use up the server's connections.
 const CONNECTIONS_MAX: u32 = 2;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Opens a small pool for reading a service's tables.
 pub async fn connect(database_url: &str) -> anyhow::Result<PgPool> {

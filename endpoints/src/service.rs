@@ -83,7 +83,7 @@ impl fmt::Display for Service {
     }
 }
 
-/// One value for each service. Unlike in a map, a look-up cannot fail.
+/// One value for each service. Unlike in a map, a lookup cannot fail.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PerService<T> {
     /// The order service's value.

@@ -1,5 +1,5 @@
-//! What only a person can settle. It is no violation: the services have done what they may do by
-//! themselves, and wait for a decision.
+//! What only an operator can settle. It is not a violation: the services have done what they may do
+//! automatically, and wait for a decision.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{Databases, Severity, Violation};
 pub const ORDER_LOST: &str = "O1 order is lost";
 /// A charge in the provider's books that no attempt explains.
 pub const CHARGE_UNEXPLAINED: &str = "O2 charge is unexplained";
-/// A refund that the provider does not make.
+/// A refund that the provider will not complete.
 pub const REFUND_FAILED: &str = "O3 refund has failed";
 /// A message that a service cannot process.
 pub const MESSAGE_PARKED: &str = "O4 message is parked";
@@ -38,7 +38,7 @@ const PARKED: &str = "select count(*) from parked_messages";
 const WAITING_MAILS: &str = "select format('%s %s', count(*), status) from receipts
      where status in ('held', 'failed', 'unknown') group by status order by status";
 
-/// Everything that waits for a person.
+/// Everything that waits for an operator.
 pub async fn for_operator(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     let mut found = Vec::new();
     for (order, detail) in lost_orders(databases).await? {
@@ -76,7 +76,7 @@ pub async fn for_operator(databases: &Databases) -> anyhow::Result<Vec<Violation
 
 /// Orders that only other services know, and what these know.
 pub(crate) async fn lost_orders(databases: &Databases) -> anyhow::Result<BTreeMap<String, String>> {
-    // Effects are read before their causes: an order that is placed meanwhile is not lost.
+    // Effects are read before their causes, so that an order placed between the reads does not look lost.
     let mut lost = texts(&databases.payment, PAID_ORDERS).await?;
     for (order, decision) in texts(&databases.fulfilment, DECIDED_ORDERS).await? {
         let known = lost.entry(order).or_insert_with(|| "no attempt".to_owned());

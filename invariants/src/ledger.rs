@@ -10,9 +10,9 @@ use crate::{Severity, Violation};
 /// Order, charges, charged, refunded, most refunds of one charge, charges kept, their amount.
 type Row = (String, i64, i64, i64, i64, i64, i64);
 
-/// Counts money that moved: a charge that is pending or has failed took none, and such a refund gave none
-/// back. A refund counts for the order of its charge, regardless of the refund's own reference. Takes where
-/// `charges` and `back`, the refunds of a charge, come from.
+/// Counts only money that moved: pending and failed charges and refunds moved none. A refund counts for the
+/// order of its charge, regardless of the refund's own reference. The argument is the source of `charges` and
+/// of `back`, the refunds of a charge.
 macro_rules! by_order {
     ($from:literal) => {
         concat!(
@@ -36,8 +36,8 @@ const BY_ORDER: &str = by_order!(
      ) as back on back.charge_id = charges.id
      where charges.status = 'captured'"
 );
-/// These orders only: one look-up for each order, and one for each of its charges. `offset 0` keeps the planner
-/// from turning the look-ups into a join that compares every charge with every order of the list, and the range
+/// These orders only: one lookup for each order, and one for each of its charges. `offset 0` keeps the planner
+/// from turning the lookups into a join that compares every charge with every order of the list, and the range
 /// leaves one index to use.
 const OF_ORDERS: &str = by_order!(
     "unnest($1::text[]) as wanted (name)
@@ -146,7 +146,7 @@ impl Ledger {
 }
 
 impl OrderEntry {
-    /// At most one charge per order, and one refund per charge. A second charge that was given back is
+    /// At most one charge per order, and one refund per charge. A second charge that was refunded counts as
     /// repaired.
     pub(crate) fn violations(&self, order: &str) -> Vec<Violation> {
         let mut found = Vec::new();
@@ -179,7 +179,7 @@ impl OrderEntry {
         vec![Violation::of(invariant, order, order)]
     }
 
-    /// What was taken and not given back.
+    /// What was charged and not refunded.
     pub(crate) fn net_amount(&self) -> i64 {
         self.charged - self.refunded
     }

@@ -2,8 +2,8 @@
 //!
 //! It reads every service's tables and the provider's ledger, and compares them. [`always`] checks
 //! what holds at every moment. [`settled`] checks what holds once faults are over and no work is
-//! open. [`for_operator`] lists what only a person can settle. [`Proof`] checks a part of both again and
-//! again, at the cost of what is new.
+//! open. [`for_operator`] lists what only an operator can settle. [`Proof`] checks a part of both continuously,
+//! at a cost that depends on what is new.
 
 mod for_operator;
 mod ledger;
@@ -37,7 +37,7 @@ pub struct Violation {
     pub severity: Severity,
     pub invariant: &'static str,
     pub detail: String,
-    /// The order, where it is about one: the reference in the provider's books.
+    /// The order that it concerns, if any: the reference in the provider's books.
     pub order_id: Option<String>,
 }
 
@@ -59,9 +59,9 @@ impl Violation {
 pub enum Severity {
     /// It does not hold now.
     Violated,
-    /// It was violated once and is repaired: a second charge that was given back.
+    /// It was violated and is repaired: a second charge that was refunded.
     Repaired,
-    /// Nothing is violated, but only a person can settle it.
+    /// Nothing is violated, but only an operator can settle it.
     ForOperator,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Violation {
         match self.severity {
             Severity::Violated => Ok(()),
             Severity::Repaired => f.write_str(" (violated once, repaired)"),
-            Severity::ForOperator => f.write_str(" (only a person can settle it)"),
+            Severity::ForOperator => f.write_str(" (only an operator can settle it)"),
         }
     }
 }
@@ -101,7 +101,7 @@ impl Databases {
 /// What holds at every moment, even while part of the system is down.
 pub async fn always(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     // Effects are read before their causes. A shipment that is read first must have its charge in the
-    // ledger that is read later. The other way round, new work would look like a violation.
+    // ledger that is read later. In the opposite order, new work would look like a violation.
     let shipped = shipments::shipped(&databases.fulfilment).await?;
     let ledger = Ledger::read(&databases.psp).await?;
     let mut found = Violations(ledger.violations().collect());
@@ -113,7 +113,7 @@ pub async fn always(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     Ok(found.0)
 }
 
-/// What holds once no work is open. Includes [`always`]. What only a person can settle does not count: the
+/// What holds once no work is open. Includes [`always`]. What only an operator can settle does not count: the
 /// money of lost orders and of unexplained charges is listed by [`for_operator`].
 pub async fn settled(databases: &Databases) -> anyhow::Result<Vec<Violation>> {
     let mut found = Violations(always(databases).await?);

@@ -13,9 +13,9 @@ pub(crate) const AMOUNT_DUE: &str = "select coalesce(sum(amount), 0)::bigint fro
 
 /// The version counts state changes, so each state has exactly one legal version. It starts at 1. Each
 /// earlier attempt added two: to `declined` or `failed`, and back to `placed`. Within the attempt, `paid`,
-/// `declined` and `failed` are one step away and the other final states two. A state that was skipped, because its event came after
-/// the event of the next state, counts as a step. A cancellation request adds one more, no matter when it
-/// came. Without a request no order is `cancelled`.
+/// `declined` and `failed` are one step away, and the other final states two. A skipped state, whose event
+/// came after the event of the next state, counts as a step. A cancellation request adds one, no matter when
+/// it came. Without a request no order is `cancelled`.
 pub(crate) const ILLEGAL_VERSIONS: &str =
     "select format('%s is %s at version %s in attempt %s', id, status, version, attempt)
      from orders

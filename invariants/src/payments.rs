@@ -20,16 +20,16 @@ pub(crate) const OPEN_REFUNDS: &str =
 pub(crate) const CAPTURED_DIRECTLY: &str = "select coalesce(sum(amount), 0)::bigint from payments
      where status = 'captured' and principal_id is not null";
 
-/// By the name that the provider knows.
+/// Captured amounts by the reference that the provider knows.
 const CAPTURED: &str = "select coalesce(provider_reference, order_id::text), amount
      from payments where status = 'captured'";
 
-/// Charges that no attempt explains, by their reference, with what an operator has not given back.
+/// Charges that no attempt explains, by their reference, less what operators have refunded.
 const UNEXPLAINED: &str = "select reference,
             coalesce(sum(amount) filter (where status <> 'refunded'), 0)::bigint
      from unexplained_charges where status <> 'explained' group by 1";
 
-/// What the provider has of each unexplained charge.
+/// What the provider still keeps of each unexplained charge.
 pub(crate) async fn unexplained(payment: &PgPool) -> anyhow::Result<BTreeMap<String, i64>> {
     per_order(payment, UNEXPLAINED).await
 }
@@ -43,7 +43,7 @@ pub(crate) async fn captured(payment: &PgPool) -> anyhow::Result<BTreeMap<String
 const DIRECT: &str = "select coalesce(provider_reference, order_id::text)
      from payments where order_id = any($1) and attempt = 0";
 
-/// Before the id of a direct charge, in its reference at the provider.
+/// The prefix of a direct charge's reference at the provider; its id follows.
 const DIRECT_PREFIX: &str = "direct:";
 
 /// Which of these references of the provider's books are direct charges.

@@ -1,15 +1,15 @@
-//! The checker for long-running use: each step costs what is new, not the history.
+//! The checker for long-running use: the cost of a step depends on what is new, not on the history.
 //!
 //! It keeps a small entry per order in memory and the sums over all entries. A step reads what may have
 //! changed, replaces those entries, and corrects the sums:
 //!
-//! 1. orders that are new, and orders that are not at their end;
-//! 2. in the provider's own books: charges and refunds that are new or were pending, the orders that just
-//!    reached their end, those with a problem, and the next few of a walk over the whole books. The walk
-//!    finds what no position can show: a row that was inserted under an old id, or changed by hand.
+//! 1. orders that are new, and orders that are not terminal;
+//! 2. in the provider's own books: charges and refunds that are new or were pending, orders that just became
+//!    terminal, orders with a problem, and the next few charges of a walk over the whole books. The walk finds
+//!    what a position cannot show: a row that was inserted with an old id, or changed manually.
 //!
-//! Orders are read before the books. A shipped order then has its charge in the books that are read later;
-//! the other way round, new work would look like a violation.
+//! Orders are read before the books, so the charge of a shipped order is in the books that are read later. In
+//! the opposite order, new work would look like a violation.
 
 mod books;
 mod entry;
@@ -29,13 +29,13 @@ pub use state::{Money, ProofState, Verdict};
 use crate::ledger::{Ledger, OrderEntry};
 use crate::{Databases, Violation, payments};
 
-/// Orders on their way whose status one step reads. With more of them, each gets its turn.
+/// Most open orders whose status one step reads. If there are more, the next steps read the others.
 const OPEN_READ_MAX: usize = 5_000;
 /// Orders per query; keeps one bind message well below a megabyte.
 const ORDERS_PER_QUERY_MAX: usize = 5_000;
 /// Problems in a state; a broken system may have thousands.
 const PROBLEMS_SHOWN_MAX: usize = 50;
-/// Orders with a problem that each step reads again, so that it notices when one heals.
+/// Orders with a problem that each step reads again, so that it notices a repair.
 const PROBLEMS_READ_MAX: usize = 1_000;
 
 /// The incremental checker. One task steps it; its memory grows with the number of orders, by about 100
@@ -45,7 +45,7 @@ pub struct Proof {
     new_orders: NewOrders,
     books: Books,
     orders: HashMap<Uuid, Entry>,
-    /// Orders that are not at their end. The next step reads those after `open_after`.
+    /// Orders that are not terminal. The next step reads those after `open_after`.
     open: BTreeSet<Uuid>,
     open_after: Uuid,
     /// Charges without an order: direct charges, and those that nothing explains.
@@ -56,7 +56,7 @@ pub struct Proof {
     problems: BTreeMap<String, Vec<Violation>>,
 }
 
-/// The charges of a reference that is no order.
+/// The charges of a reference that does not name an order.
 struct Other {
     is_direct: bool,
     entry: OrderEntry,
@@ -78,8 +78,8 @@ impl Proof {
         }
     }
 
-    /// Reads what may have changed. The first steps read the history, a bounded part each; until they are
-    /// done the verdict is unknown. A step that fails loses nothing: the next one reads the rest.
+    /// Reads what may have changed. The first steps read the history in bounded parts; until then the verdict
+    /// is unknown. A step that fails loses nothing: the next one reads the rest.
     pub async fn step(&mut self) -> anyhow::Result<ProofState> {
         let orders_done = self.read_orders().await?;
         let mut psp = pinned(&self.databases.psp).await?;
@@ -96,8 +96,8 @@ impl Proof {
         Ok(self.state(orders_done && books_done))
     }
 
-    /// New orders and the status of those on their way. Orders that reached their end are touched: then
-    /// their charge must be in the books, whatever its id. Returns whether all new orders were read.
+    /// Reads new orders and the status of open ones. An order that became terminal is read from the books again:
+    /// its charge must be there, whatever the charge's id. Returns whether all new orders were read.
     async fn read_orders(&mut self) -> anyhow::Result<bool> {
         let mut connection = pinned(&self.databases.order).await?;
         let (rows, done) = self.new_orders.next(&mut connection).await?;
@@ -119,7 +119,7 @@ impl Proof {
         Ok(done)
     }
 
-    /// Replaces the entries of these references by what the books have.
+    /// Replaces the entries of these references with those of the books.
     async fn apply(&mut self, references: &[String], ledger: &Ledger) -> anyhow::Result<()> {
         self.find_orders(references, ledger).await?;
         let mut others = Vec::new();
@@ -140,9 +140,9 @@ impl Proof {
         Ok(())
     }
 
-    /// Reads the orders of charges that contradict what is known of them: the order was placed after the
-    /// orders were read, or was reopened since. Such a status is newer than the books, so the order counts
-    /// as on its way until the next step, unless it still has no use for the money.
+    /// Reads the orders of charges that contradict the known status: the order was placed after the orders were
+    /// read, or was reopened since. Such a status is newer than the books, so the order counts as open until the
+    /// next step, unless it still ended without money.
     async fn find_orders(&mut self, references: &[String], ledger: &Ledger) -> anyhow::Result<()> {
         let charged = references.iter().filter(|it| ledger.get(it).is_some());
         let ids = charged.filter_map(|reference| Uuid::parse_str(reference).ok());
@@ -247,7 +247,7 @@ impl Proof {
     }
 }
 
-/// A transaction whose statements use indexes, also over tables without statistics.
+/// A transaction whose statements use indexes, even on tables without statistics.
 async fn pinned(pool: &PgPool) -> anyhow::Result<sqlx::Transaction<'static, sqlx::Postgres>> {
     let mut tx = pool.begin().await?;
     sqlx::raw_sql(

@@ -128,8 +128,8 @@ fn collector() -> Option<String> {
 
 /// Serve the console of a system that runs elsewhere, such as in containers.
 ///
-/// The system is described by CHARGEONCE_SYSTEM. `lab up` and `lab demo` serve the console of their own
-/// system by themselves.
+/// CHARGEONCE_SYSTEM describes the system. `lab up` and `lab demo` serve the console of their own system
+/// automatically.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Address of the page.
@@ -159,8 +159,8 @@ pub(crate) struct Args {
     /// Another collector that gets a copy of every span.
     #[arg(long, env = "CONSOLE_FORWARD_SPANS_TO", value_name = "URL")]
     forward_spans_to: Option<String>,
-    /// Docker's socket, if the console may kill and pause containers. Who can use it is root on the
-    /// machine.
+    /// Docker's socket, if the console may kill and pause containers. A process that can use it has root access to
+    /// the machine.
     #[arg(long, env = "CONSOLE_DOCKER_SOCKET", value_name = "PATH")]
     docker_socket: Option<PathBuf>,
     /// Name of the compose project.

@@ -12,7 +12,7 @@ say "placed $order; the provider charges the card and holds its response"
 moment charged-unrecorded "$order"
 cut_network
 say "waiting for payment to time out and retry"
-moment taken-over "$order" --seconds 60
+moment taken-over "$order"
 moment charged-unrecorded "$order" --seconds 0
 restore_network
 undo=()

@@ -6,8 +6,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # Longest time from the end of the fault until everything is settled.
 settle_seconds=180
-# How long the provider holds a charge for `place --hold`. on/*.sh may override it.
-hold_seconds=8
+# How long the provider holds a charge for `place --hold`. on/*.sh may override the default.
+hold_seconds=${HOLD_SECONDS:-8}
 
 say() { echo "→ $*"; }
 fail() {

@@ -23,11 +23,11 @@ at_exit resume payment "$caller"
 pause payment "$caller"
 moment charged-unrecorded "$order" --seconds 0
 say "waiting for its lease to expire"
-moment taken-over "$order" --seconds 60
+moment taken-over "$order"
 resume payment "$caller"
 done_early
 lab chaos caller --none "$caller_url"
 # Within this time the resumed process hands its result to the recorder, and a wrong retry would start.
 sleep 2
-moment recorded-once "$order" --seconds 10
+moment recorded-once "$order"
 finish "$order"

@@ -7,7 +7,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Codes of problems that end by themselves: another request is in progress.
+/// Codes of problems that end without an action of the client: another request is in progress.
 const IN_PROGRESS: [&str; 3] = [
     "idempotency_key_in_flight",
     "payment_open",

@@ -1,4 +1,4 @@
-//! A TCP proxy in front of a server. It can close, go silent, or lose one request or response.
+//! A TCP proxy in front of a server. It can close, go silent, hold responses, or lose one request or response.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +20,7 @@ pub struct FaultProxy {
     /// The server's URL through the proxy.
     pub url: String,
     state: watch::Sender<State>,
+    is_holding: watch::Sender<bool>,
     armed: Arc<Mutex<Option<ArmedLoss>>>,
     unanswered: Arc<AtomicUsize>,
     _listener: AbortOnDropHandle<()>,
@@ -65,17 +66,20 @@ impl FaultProxy {
             .ok()
             .context("the URL cannot have a port")?;
         let (state, seen) = watch::channel(State::Open);
+        let (is_holding, holding) = watch::channel(false);
         let (armed, unanswered) = (Arc::default(), Arc::default());
         let forwarder = Forwarder {
             server: (host, port),
             listen: address.to_string(),
             state: seen,
+            holding,
             armed: Arc::clone(&armed),
             unanswered: Arc::clone(&unanswered),
         };
         Ok(Self {
             url: url.into(),
             state,
+            is_holding,
             armed,
             unanswered,
             _listener: AbortOnDropHandle::new(tokio::spawn(forwarder.run(listener))),
@@ -95,6 +99,16 @@ impl FaultProxy {
     /// Forwards new connections again. Silent ones stay silent.
     pub fn open(&self) {
         self.state.send_replace(State::Open);
+    }
+
+    /// Keeps what the server sends, until [`FaultProxy::release`]. Requests pass.
+    pub fn hold(&self) {
+        self.is_holding.send_replace(true);
+    }
+
+    /// Passes on what was held, and everything after it.
+    pub fn release(&self) {
+        self.is_holding.send_replace(false);
     }
 
     /// Loses the next request that contains these bytes, or its response, once.
@@ -126,6 +140,7 @@ struct Forwarder {
     server: (String, u16),
     listen: String,
     state: watch::Receiver<State>,
+    holding: watch::Receiver<bool>,
     armed: Arc<Mutex<Option<ArmedLoss>>>,
     unanswered: Arc<AtomicUsize>,
 }
@@ -162,13 +177,14 @@ impl Forwarder {
 
     fn connection(&self, client: TcpStream) -> impl Future<Output = ()> + Send + 'static {
         let (address, mut state) = (self.server.clone(), self.state.clone());
+        let mut holding = self.holding.clone();
         let (armed, unanswered) = (Arc::clone(&self.armed), Arc::clone(&self.unanswered));
         async move {
             let (mut client, mut server) = (client, None);
             let forwarded = async {
                 server = TcpStream::connect(address).await.ok();
                 if let Some(server) = &mut server {
-                    forward(&mut client, server, &armed).await;
+                    forward(&mut client, server, &armed, &mut holding).await;
                 }
             };
             let silenced = async {
@@ -200,7 +216,12 @@ async fn swallow(client: &mut TcpStream, unanswered: &AtomicUsize) {
 }
 
 /// Forwards both ways until one end closes or a loss happens.
-async fn forward(client: &mut TcpStream, server: &mut TcpStream, armed: &Mutex<Option<ArmedLoss>>) {
+async fn forward(
+    client: &mut TcpStream,
+    server: &mut TcpStream,
+    armed: &Mutex<Option<ArmedLoss>>,
+    holding: &mut watch::Receiver<bool>,
+) {
     let (mut up, mut down) = ([0; CHUNK_BYTES], [0; CHUNK_BYTES]);
     loop {
         tokio::select! {
@@ -222,7 +243,10 @@ async fn forward(client: &mut TcpStream, server: &mut TcpStream, armed: &Mutex<O
             }
             read = server.read(&mut down) => {
                 let Ok(1..) = read else { return };
-                if client.write_all(&down[..read.unwrap_or_default()]).await.is_err() {
+                // An error means that the proxy is gone, and with it this connection.
+                let released = holding.wait_for(|is_holding| !is_holding).await.is_ok();
+                let sent = &down[..read.unwrap_or_default()];
+                if !released || client.write_all(sent).await.is_err() {
                     return;
                 }
             }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Long enough for a busy machine. Only a failing test waits this long.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+pub const WAIT_MAX: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Polls until the condition holds, and panics if it does not hold in time.
@@ -11,7 +11,7 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     eventually_some(what, async || holds().await.then_some(())).await;
 }
 
-/// The same with another limit, for what takes longer by design: a time-out that must pass first.
+/// The same with another limit, for what takes longer by design: a timeout that must pass first.
 pub async fn eventually_within(limit: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) {
     poll(limit, what, async || holds().await.then_some(())).await;
 }

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::eventually;
 
-const BROKER_TIMEOUT: Duration = Duration::from_secs(20);
+const BROKER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A topic that only one test uses.
 pub struct TestTopic {

@@ -8,11 +8,10 @@ use serde_json::json;
 use testkit::broker::Kafka;
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 
 /// The services that publish events.
 const PUBLISHERS: [Service; 3] = [Service::Order, Service::Payment, Service::Fulfilment];
-const SETTLED_WITHIN: Duration = Duration::from_secs(120);
 /// Counts losses that a service noticed.
 const DATA_LOSSES: &str = "outbox_data_losses_total";
 
@@ -55,8 +54,10 @@ impl Stages {
         harness.system.stop_service(fulfilment).await?;
         let paid = harness.place_many(10).await?;
         for order in &paid {
-            let paid = Duration::from_secs(30);
-            harness.client.wait_for_status(*order, "paid", paid).await?;
+            let paid = harness
+                .client
+                .wait_for_status(*order, "paid", SETTLE_TIMEOUT);
+            paid.await?;
         }
         harness.system.stop_service(Service::Payment.name()).await?;
         let placed = harness.place_many(10).await?;
@@ -66,7 +67,7 @@ impl Stages {
             }
             anyhow::Ok(())
         };
-        tokio::time::timeout(Duration::from_secs(30), wait).await??;
+        tokio::time::timeout(SETTLE_TIMEOUT, wait).await??;
         Ok(Self {
             shipped,
             paid,
@@ -79,15 +80,15 @@ impl Stages {
     async fn heal(self, harness: &Harness) -> anyhow::Result<Vec<Uuid>> {
         for service in [Service::Payment, Service::Fulfilment] {
             harness.system.start_service(service.name()).await?;
-            let ready = Duration::from_secs(60);
-            harness.system.wait_ready(service.name(), ready).await?;
+            let ready = harness.system.wait_ready(service.name(), SETTLE_TIMEOUT);
+            ready.await?;
         }
         let after = harness.place_many(5).await?;
         let all: Vec<Uuid> = [self.shipped, self.paid, self.placed, after].concat();
         for order in &all {
             harness
                 .client
-                .wait_for_status(*order, "shipped", SETTLED_WITHIN)
+                .wait_for_status(*order, "shipped", SETTLE_TIMEOUT)
                 .await?;
         }
         harness.expect_shipped_once(&all).await?;

@@ -9,7 +9,7 @@ use testkit::binaries::Binaries;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 use crate::operators::chargeonce;
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn canary_exports_its_result() -> anyhow::Result<()> {
     let mut lines = BufReader::new(canary.stdout.take().context("no output")?).lines();
     let first = lines.next_line().await?.context("no line")?;
     let url = first.strip_prefix("metrics at ").context(first.clone())?;
-    let http = endpoints::client::http(Duration::from_secs(5))?;
+    let http = endpoints::client::http(SETTLE_TIMEOUT)?;
     let metrics = async |name: &str| -> anyhow::Result<f64> {
         let text = http.get(url).send().await?.text().await?;
         let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -66,7 +66,7 @@ async fn canary_exports_its_result() -> anyhow::Result<()> {
         ensure!(line.starts_with("✓ "), "{line}");
     }
     // The line is printed before the metrics are updated.
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    let deadline = tokio::time::Instant::now() + SETTLE_TIMEOUT;
     while metrics("canary_orders_total").await? < 2.0 {
         ensure!(
             tokio::time::Instant::now() < deadline,

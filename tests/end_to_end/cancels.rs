@@ -1,24 +1,34 @@
 //! Cancellation requests. Each order ends as cancelled, refunded or shipped, and the money adds up.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use endpoints::Service;
 use endpoints::client::{new_key, order_body};
 use endpoints::provider::Fault;
 use uuid::Uuid;
 
-use crate::harness::Harness;
+use crate::harness::{Harness, SETTLE_TIMEOUT};
 
 /// Orders in each race.
 const RACES: usize = 40;
 
-fn fault(point: &'static str, action: &'static str, reference: Option<String>) -> Fault {
+/// A fault that applies once, to any order.
+fn fault(point: &'static str, action: &'static str) -> Fault {
     Fault {
         point,
         action,
         delay_ms: (action == "delay").then_some(800),
         times: Some(1),
-        reference,
+        reference: None,
+    }
+}
+
+/// A fault that applies to each try of one order, until it is cleared.
+fn lasting(point: &'static str, order: Uuid) -> Fault {
+    Fault {
+        times: None,
+        reference: Some(order.to_string()),
+        ..fault(point, "hang")
     }
 }
 
@@ -60,32 +70,31 @@ pub(crate) async fn wait_for_decision(harness: &Harness, order: Uuid) -> anyhow:
         }
         anyhow::Ok(())
     };
-    tokio::time::timeout(Duration::from_secs(30), wait).await?
+    tokio::time::timeout(SETTLE_TIMEOUT, wait).await?
 }
 
 #[tokio::test]
 async fn unknown_attempt_of_cancelled_order_is_settled_by_its_key() -> anyhow::Result<()> {
     let harness = Harness::shared().await?;
-    // Charged, but the response is lost: the outcome is unknown until payment retries.
+    // The first is charged, and every response is lost. The requests for the second are lost before the charge.
+    // So neither has an outcome before payment cancels its key.
+    let (charged, uncharged) = (Uuid::now_v7(), Uuid::now_v7());
+    harness.set_fault(lasting("after_charge", charged)).await?;
     harness
-        .set_fault(fault("after_charge", "hang", None))
+        .set_fault(lasting("before_charge", uncharged))
         .await?;
-    let charged = harness.place().await?;
+    for order in [charged, uncharged] {
+        harness.put(order).await?;
+    }
     harness.wait_for_charge(charged).await?;
-    // The response to the second order is lost before the charge.
-    harness
-        .set_fault(fault("before_charge", "hang", None))
-        .await?;
-    let uncharged = harness.place().await?;
+    wait_for_try(&harness, uncharged).await?;
     for order in [charged, uncharged] {
         assert_eq!(harness.cancel(order).await?, 204);
     }
     harness.expect_end(charged, "refunded").await?;
     assert_eq!(harness.books(charged).await?, (1, 1));
-    let end = &harness.ends(&[uncharged]).await?[0];
-    let books = harness.books(uncharged).await?;
-    let expected = if end == "cancelled" { (0, 0) } else { (1, 1) };
-    assert_eq!(books, expected, "{end}");
+    harness.expect_end(uncharged, "cancelled").await?;
+    assert_eq!(harness.books(uncharged).await?, (0, 0));
     harness.expect_settled().await?;
     harness.stop().await
 }
@@ -102,13 +111,13 @@ async fn shipped_order_cannot_be_cancelled() -> anyhow::Result<()> {
     harness.stop().await
 }
 
-/// Places orders and cancels each after a different delay, so that the cancellation requests arrive
-/// in every state of an order. Returns the final statuses.
-async fn race(harness: &Harness, step: Duration) -> anyhow::Result<Vec<String>> {
+/// Places orders and cancels each after another part of this time, so that the cancellation requests arrive in
+/// every state of an order. Returns the final statuses.
+async fn race(harness: &Harness, spread: Duration) -> anyhow::Result<Vec<String>> {
     let races = (0..RACES).map(|number| async move {
         let key = new_key("race");
         let order = harness.place_with(&key, &order_body(1)).await?;
-        tokio::time::sleep(step * number as u32).await;
+        tokio::time::sleep(spread * number as u32 / RACES as u32).await;
         let status = harness.cancel(order).await?;
         anyhow::ensure!([204, 409].contains(&status), "{status}");
         Ok((order, status))
@@ -133,28 +142,39 @@ async fn race(harness: &Harness, step: Duration) -> anyhow::Result<Vec<String>> 
 /// Rounds after which a side that has won no race fails the test.
 const ROUNDS_MAX: u32 = 10;
 
+/// How long an order takes to ship on this machine now.
+async fn time_to_ship(harness: &Harness) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    let order = harness.place().await?;
+    let shipped = harness
+        .client
+        .wait_for_status(order, "shipped", SETTLE_TIMEOUT);
+    shipped.await?;
+    Ok(started.elapsed())
+}
+
 #[tokio::test]
 async fn cancellations_racing_charge_and_shipment_end_one_way() -> anyhow::Result<()> {
     let harness = Harness::shared().await?;
     let mut ends = Vec::new();
-    let mut step = Duration::ZERO;
     let count = |ends: &[String], wanted: &[&str]| {
         let found = ends.iter().filter(|it| wanted.contains(&it.as_str()));
         found.count()
     };
     for round in 1.. {
-        ends.extend(race(&harness, step).await?);
+        // From orders that are cancelled immediately to orders that have time to ship, also if forty at once take
+        // longer than one.
+        let spread = time_to_ship(&harness).await? * round;
+        ends.extend(race(&harness, spread).await?);
         let (shipped, cancelled) = (
             count(&ends, &["shipped"]),
             count(&ends, &["cancelled", "refunded"]),
         );
-        // Otherwise the test proves nothing: each side must win at least one race. On a busy machine an order
-        // takes longer to ship, so each round leaves it more time.
+        // Otherwise the test proves nothing: each side must win at least one race.
         if round >= 3 && shipped > 0 && cancelled > 0 {
             break;
         }
         anyhow::ensure!(round < ROUNDS_MAX, "one side never won: {ends:?}");
-        step = step * 2 + Duration::from_millis(2);
     }
     harness.stop().await
 }
@@ -170,10 +190,10 @@ async fn cancellations_racing_lost_responses_end_one_way() -> anyhow::Result<()>
         ("after_cancel", "drop"),
     ] {
         for _ in 0..8 {
-            harness.set_fault(fault(point, action, None)).await?;
+            harness.set_fault(fault(point, action)).await?;
         }
     }
-    race(&harness, Duration::from_millis(5)).await?;
+    race(&harness, Duration::from_millis(200)).await?;
     harness.stop().await
 }
 
@@ -182,27 +202,18 @@ async fn cancellations_racing_lost_responses_end_one_way() -> anyhow::Result<()>
 async fn kill_at(service: Service, point: &'static str) -> anyhow::Result<()> {
     let harness = Harness::shared().await?;
     harness.arm(service, point).await?;
-    // The response to the charge is lost, so that the attempt has had a try.
-    let mut lost = fault("before_charge", "hang", None);
-    if service == Service::Order {
-        // No try may succeed before order has restarted and published the cancellation request: the
-        // order would ship.
-        lost.times = None;
-    }
-    harness.set_fault(lost).await?;
+    // No try succeeds: the order would ship before the cancellation request arrives.
+    let order = Uuid::now_v7();
+    harness.set_fault(lasting("before_charge", order)).await?;
     if point == "cancel.in_flight" {
-        harness
-            .set_fault(fault("before_cancel", "delay", None))
-            .await?;
+        harness.set_fault(fault("before_cancel", "delay")).await?;
     }
-    let order = harness.place().await?;
+    harness.put(order).await?;
     wait_for_try(&harness, order).await?;
     assert_eq!(harness.cancel(order).await?, 204);
     harness.expect_killed(service).await?;
-    let end = &harness.ends(&[order]).await?[0];
-    let expected = if end == "cancelled" { (0, 0) } else { (1, 1) };
-    assert_eq!(harness.books(order).await?, expected, "{end}");
-    harness.expect_settled().await?;
+    harness.expect_end(order, "cancelled").await?;
+    assert_eq!(harness.books(order).await?, (0, 0));
     harness.stop().await
 }
 
@@ -213,7 +224,7 @@ async fn wait_for_try(harness: &Harness, order: Uuid) -> anyhow::Result<()> {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    Ok(tokio::time::timeout(Duration::from_secs(30), wait).await?)
+    Ok(tokio::time::timeout(SETTLE_TIMEOUT, wait).await?)
 }
 
 #[tokio::test]

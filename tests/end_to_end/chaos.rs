@@ -17,6 +17,7 @@ async fn run(harness: &Harness, program: &Path, arguments: &[&str]) -> anyhow::R
         .args(arguments)
         .env("LAB", Binaries::locate(None)?.path("lab")?)
         .env("CHARGEONCE_STATE_DIR", harness.system.state_dir())
+        .env("HOLD_SECONDS", HOLD_SECONDS)
         .kill_on_drop(true)
         .output()
         .await
@@ -37,11 +38,14 @@ fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
 }
 
-/// Longer leases and timeouts: a script runs several programs between the charge and its last check
-/// of the interrupted call. Payment must not repeat the call before that.
+/// How long the provider holds a charge. Between the charge and the last check of the interrupted call a script
+/// runs several programs, which takes long on a busy machine. Until then neither may the provider respond nor
+/// payment repeat the call.
+const HOLD_SECONDS: &str = "14";
+
 fn script_options() -> SystemOptions {
     let mut options = options();
-    for (name, value) in [("PSP_TIMEOUT_MS", "5000"), ("LEASE_MS", "6000")] {
+    for (name, value) in [("PSP_TIMEOUT_MS", "13000"), ("LEASE_MS", "15000")] {
         let setting = (name.to_owned(), value.to_owned());
         options.env.payment.push(setting);
     }

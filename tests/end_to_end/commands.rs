@@ -1,7 +1,5 @@
 //! The operators' commands, as the real program, on a running system.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, ensure};
 use endpoints::Service;
 use endpoints::client::{new_key, order_body};
@@ -9,11 +7,9 @@ use endpoints::provider::Fault;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 use crate::operators;
 use crate::reconciliation::{charge_by_hand, start};
-
-const SOON: Duration = Duration::from_secs(60);
 
 /// Runs the command, which must succeed, and returns what it printed.
 async fn done(harness: &Harness, arguments: &[&str]) -> anyhow::Result<String> {
@@ -56,7 +52,7 @@ async fn parked_messages_are_shown_redriven_and_discarded() -> anyhow::Result<()
     ensure!(
         done(&harness, &list[..2])
             .await?
-            .contains("nothing is parked")
+            .contains("no parked messages")
     );
     let mut orders = Vec::new();
     for action in ["run", "discard"] {
@@ -92,13 +88,15 @@ async fn parked_messages_are_shown_redriven_and_discarded() -> anyhow::Result<()
         // A repeat finds nothing to do.
         done(&harness, &command).await?;
     }
-    let redriven = harness.client.wait_for_status(orders[0], "shipped", SOON);
+    let redriven = harness
+        .client
+        .wait_for_status(orders[0], "shipped", SETTLE_TIMEOUT);
     redriven.await?;
     let all = ["redrive", "run", "--all", "--reason", "all"];
-    ensure!(done(&harness, &all).await?.contains("nothing is parked"));
+    ensure!(done(&harness, &all).await?.contains("no parked messages"));
     let actions = ["parked.discard", "parked.redrive", "parked.redrive"];
     assert_eq!(audited(&harness).await?, actions);
-    // The discarded capture comes back only by hand: without its shipment the order stays paid.
+    // The discarded capture comes back only manually: without its shipment the order stays paid.
     assert_eq!(harness.client.order(orders[1]).await?.status, "paid");
     harness.stop().await
 }
@@ -232,7 +230,7 @@ async fn mails_and_held_orders_are_handled_by_command() -> anyhow::Result<()> {
     harness.expect_mails(&orders[2..], 1..=1)?;
 
     let none = done(&harness, &["held"]).await?;
-    ensure!(none.contains("no order is held"), "{none}");
+    ensure!(none.contains("no held orders"), "{none}");
     let retry = [
         "held",
         "--service",

@@ -1,14 +1,11 @@
 //! The embedded broker dies and comes back empty.
 
-use std::time::Duration;
-
 use testkit::broker::{self, Kafka};
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 
 /// Groups of the embedded broker never form with a shorter session.
 const SESSION_TIMEOUT: &str = "KAFKA_SESSION_TIMEOUT_MS";
-const SHIPPED_WITHIN: Duration = Duration::from_secs(90);
 
 #[tokio::test]
 async fn killed_embedded_broker_returns_and_new_orders_ship() -> anyhow::Result<()> {
@@ -34,7 +31,7 @@ async fn killed_embedded_broker_returns_and_new_orders_ship() -> anyhow::Result<
         for order in &after {
             let shipped = harness
                 .client
-                .wait_for_status(*order, "shipped", SHIPPED_WITHIN);
+                .wait_for_status(*order, "shipped", SETTLE_TIMEOUT);
             shipped.await?;
         }
         harness.expect_shipped_once(&after).await?;

@@ -6,9 +6,8 @@ use anyhow::Context as _;
 use endpoints::Service;
 use endpoints::provider::Fault;
 
-use crate::harness::Harness;
+use crate::harness::{Harness, SETTLE_TIMEOUT};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
 
 const LAG: &str = "inbox_lag_messages";
@@ -27,7 +26,7 @@ async fn read(harness: &Harness, service: Service, series: &str) -> anyhow::Resu
     Ok(text.lines().find_map(value))
 }
 
-async fn wait_for(
+pub(crate) async fn wait_for(
     harness: &Harness,
     service: Service,
     series: &str,
@@ -39,7 +38,7 @@ async fn wait_for(
         }
         anyhow::Ok(())
     };
-    let outcome = tokio::time::timeout(PATIENCE, wait).await;
+    let outcome = tokio::time::timeout(SETTLE_TIMEOUT, wait).await;
     outcome.with_context(|| format!("{service}: {series} never had the expected value"))?
 }
 

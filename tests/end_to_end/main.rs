@@ -16,6 +16,7 @@ mod commands;
 mod crash_windows;
 mod direct_charges;
 mod duplicates;
+mod early_start;
 mod embedded_broker;
 mod fair_slots;
 mod gauges;

@@ -13,7 +13,7 @@ use testkit::binaries::Binaries;
 use testkit::outages::table::routes_in_source;
 use tokio::process::Command;
 
-use crate::harness::{Harness, REASON, options};
+use crate::harness::{Harness, REASON, SETTLE_TIMEOUT, options};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const CONSUMERS: [Service; 4] = [
@@ -93,7 +93,7 @@ async fn operator_routes_are_only_on_the_operator_listener() -> anyhow::Result<(
     let routes = operator_routes()?;
     ensure!(routes.len() >= 18, "routes are missing: {routes:#?}");
     let harness = Harness::start(options()).await?;
-    let http = client::http(std::time::Duration::from_secs(10))?;
+    let http = client::http(SETTLE_TIMEOUT)?;
     for (route, services) in &routes {
         let mut words = route.split(' ');
         let method: Method = words.next().context("no method")?.parse()?;

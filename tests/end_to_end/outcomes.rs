@@ -1,10 +1,8 @@
 //! Orders without faults.
 
-use std::time::Duration;
-
 use endpoints::client::{new_key, order_body};
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 
 #[tokio::test]
 async fn order_is_charged_once_and_ships() -> anyhow::Result<()> {
@@ -17,7 +15,6 @@ async fn order_is_charged_once_and_ships() -> anyhow::Result<()> {
 #[tokio::test]
 async fn declined_card_moves_no_money() -> anyhow::Result<()> {
     let harness = Harness::start(options()).await?;
-    let limit = Duration::from_secs(30);
     for method in [
         "pm_card_declined",
         "pm_card_insufficient_funds",
@@ -28,7 +25,7 @@ async fn declined_card_moves_no_money() -> anyhow::Result<()> {
         let id = harness.place_with(&new_key("declined"), &body).await?;
         harness
             .client
-            .wait_for_status(id, "declined", limit)
+            .wait_for_status(id, "declined", SETTLE_TIMEOUT)
             .await?;
     }
     let charges: i64 = sqlx::query_scalar("select count(*) from charges")

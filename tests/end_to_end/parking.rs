@@ -8,9 +8,8 @@ use reqwest::Method;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 
-const SOON: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
 async fn parked(harness: &Harness) -> anyhow::Result<Vec<Value>> {
@@ -37,7 +36,7 @@ async fn until_parked(harness: &Harness, count: usize) -> anyhow::Result<Vec<Val
             tokio::time::sleep(POLL).await;
         }
     };
-    let parked = tokio::time::timeout(SOON, wait).await;
+    let parked = tokio::time::timeout(SETTLE_TIMEOUT, wait).await;
     parked.with_context(|| format!("never {count} parked messages"))?
 }
 
@@ -63,12 +62,12 @@ async fn failed_message_parks_only_its_order_and_is_redriven() -> anyhow::Result
     for order in &others {
         harness
             .client
-            .wait_for_status(*order, "shipped", SOON)
+            .wait_for_status(*order, "shipped", SETTLE_TIMEOUT)
             .await?;
     }
     harness
         .client
-        .wait_for_status(poisoned, "paid", SOON)
+        .wait_for_status(poisoned, "paid", SETTLE_TIMEOUT)
         .await?;
 
     redrive(&harness, &failed[0]["id"]).await?;

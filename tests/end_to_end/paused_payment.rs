@@ -9,14 +9,12 @@ use endpoints::Service;
 use rustix::process::{Pid, Signal, kill_process};
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 
-const PAUSED_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 
-/// A lease that outlives the session of a paused consumer: the rejection arrives before the lease of
-/// the attempt expires.
-const LONG_LEASE_MS: &str = "10000";
+/// A lease that outlives the test: the rejection arrives before the lease of the attempt expires.
+const LONG_LEASE_MS: &str = "600000";
 
 /// A harness with two payment processes. The second is stopped.
 async fn start(lease_ms: Option<&str>) -> anyhow::Result<Harness> {
@@ -42,7 +40,7 @@ async fn wait_until_paused(pid: u32) -> anyhow::Result<()> {
         }
         anyhow::Ok(())
     };
-    let paused = tokio::time::timeout(PAUSED_WITHIN, wait).await;
+    let paused = tokio::time::timeout(SETTLE_TIMEOUT, wait).await;
     paused.context("the process never paused")?
 }
 
@@ -76,7 +74,7 @@ async fn wait_for_outcome(harness: &Harness, outcome: &str) -> anyhow::Result<()
             tokio::time::sleep(POLL).await;
         }
     };
-    let received = tokio::time::timeout(PAUSED_WITHIN, wait).await;
+    let received = tokio::time::timeout(SETTLE_TIMEOUT, wait).await;
     received.context("the zombie never received a response")?
 }
 
@@ -93,7 +91,7 @@ async fn wait_for_replay(harness: &Harness) -> anyhow::Result<()> {
             tokio::time::sleep(POLL).await;
         }
     };
-    let replayed = tokio::time::timeout(PAUSED_WITHIN, wait).await;
+    let replayed = tokio::time::timeout(SETTLE_TIMEOUT, wait).await;
     replayed.context("the zombie's charge did not reach the provider")?
 }
 
@@ -116,6 +114,14 @@ async fn window_17_zombie_charge_after_cancel_charges_nothing() -> anyhow::Resul
     let harness = start(Some(LONG_LEASE_MS)).await?;
     let (order, resume) = pause_at(&harness, "charge.sending").await?;
     assert_eq!(harness.cancel(order).await?, 204);
+    let rejected = "select count(*) from payments where rejected_at is not null";
+    harness
+        .wait_for_count(Service::Payment, rejected, 1)
+        .await?;
+    // The lease of the paused process expires.
+    sqlx::query("update payments set due_at = now()")
+        .execute(&harness.databases.payment)
+        .await?;
     harness.expect_end(order, "cancelled").await?;
     assert_eq!(harness.books(order).await?, (0, 0));
     resume();

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use endpoints::Service;
 use endpoints::client::ApiResponse;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::Harness;
+use crate::harness::{Harness, SETTLE_TIMEOUT};
 
-const PATIENCE: Duration = Duration::from_secs(15);
-/// Tries of one request: together longer than a lease and the restart of a service.
-const TRIES_MAX: u32 = 60;
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 #[derive(Clone)]
@@ -23,7 +20,7 @@ pub(crate) struct Payer {
 
 impl Payer {
     pub(crate) fn of(harness: &Harness) -> anyhow::Result<Self> {
-        Self::with_patience(harness, PATIENCE)
+        Self::with_patience(harness, SETTLE_TIMEOUT)
     }
 
     /// A payer that hangs up after `patience`.
@@ -43,18 +40,19 @@ impl Payer {
 
     /// Retries with the same key until the outcome is known.
     pub(crate) async fn pay(&self, key: &str, body: &Value) -> anyhow::Result<ApiResponse> {
-        let mut last = String::new();
-        for _ in 0..TRIES_MAX {
-            match self.send(key, body).await {
+        let deadline = tokio::time::Instant::now() + SETTLE_TIMEOUT;
+        loop {
+            let last = match self.send(key, body).await {
                 Ok(response) if response.status != 202 && !response.is_retryable() => {
                     return Ok(response);
                 }
-                Ok(response) => last = response.summary(),
-                Err(error) => last = format!("{error:#}"),
-            }
+                Ok(response) => response.summary(),
+                Err(error) => format!("{error:#}"),
+            };
+            let late = tokio::time::Instant::now() >= deadline;
+            ensure!(!late, "no outcome for key {key}, last: {last}");
             tokio::time::sleep(RETRY_PAUSE).await;
         }
-        bail!("no outcome for key {key}, last: {last}")
     }
 
     pub(crate) async fn payment(&self, id: Uuid) -> anyhow::Result<Value> {

@@ -1,21 +1,17 @@
 //! A customer whose card was declined pays with another one.
 
-use std::time::Duration;
-
 use endpoints::Service;
 use endpoints::client::{new_key, order_body};
 use uuid::Uuid;
 
-use crate::harness::Harness;
-
-const DECLINED_WITHIN: Duration = Duration::from_secs(30);
+use crate::harness::{Harness, SETTLE_TIMEOUT};
 
 async fn place_declined(harness: &Harness) -> anyhow::Result<Uuid> {
     let body = order_body(1).replace("pm_card_ok", "pm_card_declined");
     let order = harness.place_with(&new_key("declined"), &body).await?;
     harness
         .client
-        .wait_for_status(order, "declined", DECLINED_WITHIN)
+        .wait_for_status(order, "declined", SETTLE_TIMEOUT)
         .await?;
     Ok(order)
 }
@@ -71,7 +67,7 @@ async fn window_27_order_killed_after_attempt_commit() -> anyhow::Result<()> {
     harness.expect_killed(Service::Order).await?;
     harness
         .system
-        .wait_ready(Service::Order.name(), DECLINED_WITHIN)
+        .wait_ready(Service::Order.name(), SETTLE_TIMEOUT)
         .await?;
     let again = harness.client.pay_again(order, &key, "pm_card_ok").await?;
     assert!(again.replayed, "{}", again.summary());

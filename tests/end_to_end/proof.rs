@@ -7,7 +7,7 @@ use endpoints::client::{new_key, order_body};
 use invariants::{Databases, Proof, ProofState, Verdict};
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 
 /// Steps until everything was read and the condition holds.
 async fn step_until(
@@ -23,7 +23,7 @@ async fn step_until(
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let steps = tokio::time::timeout(Duration::from_secs(60), steps);
+    let steps = tokio::time::timeout(SETTLE_TIMEOUT, steps);
     steps.await.context("the proof never held")?
 }
 
@@ -55,7 +55,7 @@ async fn proof_agrees_with_the_full_checker() -> anyhow::Result<()> {
     ] {
         harness.expect_end(order, status).await?;
     }
-    let settled = |state: &ProofState| is_done(state) && state.money.given_back == 2_500;
+    let settled = |state: &ProofState| is_done(state) && state.money.refunded == 2_500;
     let state = step_until(&mut proof, settled).await?;
     ensure!(
         (state.charged_once, state.charged_more) == (9, 0),

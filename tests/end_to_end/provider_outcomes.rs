@@ -1,4 +1,4 @@
-//! Outcomes of real providers, in the whole system: later ones, definite errors, stored errors, look-ups
+//! Outcomes of real providers, in the whole system: later ones, definite errors, stored errors, lookups
 //! that lag.
 
 use endpoints::Service;
@@ -6,6 +6,7 @@ use endpoints::client::{new_key, order_body};
 use endpoints::provider::Fault;
 use uuid::Uuid;
 
+use crate::cancels::wait_for_decision;
 use crate::harness::{Harness, options};
 
 async fn start(psp: &[(&str, &str)], payment: &[(&str, &str)]) -> anyhow::Result<Harness> {
@@ -46,10 +47,15 @@ async fn failed_payment_can_be_paid_again() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn cancelled_order_with_a_pending_charge_is_refunded() -> anyhow::Result<()> {
-    let harness = start(&[("PSP_PROCESSING_MS", "1500")], &[]).await?;
+    // Longer than the test takes: the charge is pending until the test settles it.
+    let harness = start(&[("PSP_PROCESSING_MS", "600000")], &[]).await?;
     let order = place(&harness, "pm_card_processing").await?;
     harness.wait_for_charge(order).await?;
     assert_eq!(harness.cancel(order).await?, 204);
+    wait_for_decision(&harness, order).await?;
+    sqlx::query("update charges set settles_at = now()")
+        .execute(&harness.databases.psp)
+        .await?;
     harness.expect_end(order, "refunded").await?;
     assert_eq!(harness.books(order).await?, (1, 1));
     harness.stop().await
@@ -77,6 +83,35 @@ async fn stored_error_without_a_charge_opens_the_next_attempt() -> anyhow::Resul
     assert_eq!(key, format!("pay:{order}:2"));
     let reopened = "select count(*) from orders where reopened = 1";
     harness.wait_for_count(Service::Order, reopened, 1).await?;
+    harness.expect_subjects(order, &["Your receipt"])?;
+    harness.stop().await
+}
+
+/// The provider stores an error for every attempt that order opens. The customer hears of it once, when no
+/// attempt is left.
+#[tokio::test]
+async fn used_up_attempts_are_mailed_once() -> anyhow::Result<()> {
+    let payment = [("PSP_ABSENCE_AGE_MS", "100"), ("RETRY_BASE_MS", "50")];
+    let harness = start(&[("PSP_REPLAY_5XX", "stored")], &payment).await?;
+    let fault = Fault {
+        point: "before_charge",
+        action: "error",
+        delay_ms: None,
+        times: None,
+        reference: None,
+    };
+    harness.set_fault(fault).await?;
+    let order = place(&harness, "pm_card_ok").await?;
+    harness.expect_end(order, "failed").await?;
+    harness.expect_subjects(order, &["Payment failed"])?;
+    let used_up = "select count(*) from orders where reopened = 3 and attempt = 4";
+    harness.wait_for_count(Service::Order, used_up, 1).await?;
+    harness.clear_faults().await?;
+    let key = new_key("again");
+    let again = harness.client.pay_again(order, &key, "pm_card_ok").await?;
+    assert_eq!(again.status, 201, "{}", again.summary());
+    harness.expect_shipped_once(&[order]).await?;
+    harness.expect_subjects(order, &["Payment failed", "Your receipt"])?;
     harness.stop().await
 }
 

@@ -3,15 +3,13 @@
 //! SMTP has no idempotency key, so a mail can be sent twice in one window. The server has accepted
 //! the mail, and the sender dies or loses the response before it records that.
 
-use std::time::Duration;
-
 use endpoints::Service;
 use endpoints::client::{new_key, order_body};
 use reqwest::Method;
 use testkit::smtp_sink::{Action, Behaviour, PROCESS_NAME};
 use uuid::Uuid;
 
-use crate::harness::Harness;
+use crate::harness::{Harness, SETTLE_TIMEOUT};
 
 /// Status and tries of an order's receipt, from the service's operator route.
 async fn receipt(harness: &Harness, order: Uuid) -> anyhow::Result<(String, i64)> {
@@ -32,10 +30,9 @@ async fn paid_order_has_one_mail_despite_repeated_requests() -> anyhow::Result<(
     }
     let declined = order_body(1).replace("pm_card_ok", "pm_card_declined");
     let declined = harness.place_with(&new_key("declined"), &declined).await?;
-    let patience = Duration::from_secs(30);
     harness
         .client
-        .wait_for_status(declined, "declined", patience)
+        .wait_for_status(declined, "declined", SETTLE_TIMEOUT)
         .await?;
     harness.expect_shipped_once(&[order]).await?;
     harness.expect_mails(&[order], 1..=1)?;
@@ -57,10 +54,7 @@ async fn kill_at(point: &str, mails_max: usize, tries: i64) -> anyhow::Result<()
     harness.expect_mails(&[first, last], 1..=1)?;
     harness.expect_mails(&[order], 1..=mails_max)?;
     let name = Service::Receipt.name();
-    harness
-        .system
-        .wait_ready(name, Duration::from_secs(30))
-        .await?;
+    harness.system.wait_ready(name, SETTLE_TIMEOUT).await?;
     assert_eq!(receipt(&harness, order).await?, ("sent".to_owned(), tries));
     harness.stop().await
 }
@@ -119,12 +113,11 @@ async fn stopped_mail_server_gets_every_mail_after_restart() -> anyhow::Result<(
     let harness = Harness::shared().await?;
     harness.system.stop_service(PROCESS_NAME).await?;
     let orders = harness.place_many(10).await?;
-    let limit = Duration::from_secs(60);
     for order in &orders {
         // Orders do not wait for mail.
         harness
             .client
-            .wait_for_status(*order, "shipped", limit)
+            .wait_for_status(*order, "shipped", SETTLE_TIMEOUT)
             .await?;
     }
     harness.expect_mails(&orders, 0..=0)?;

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 
 pub(crate) async fn start() -> anyhow::Result<Harness> {
     let mut options = options();
@@ -124,9 +124,9 @@ async fn charge_that_we_cannot_explain_is_never_refunded() -> anyhow::Result<()>
 }
 
 #[tokio::test]
-async fn charge_refunded_by_hand_is_refunded_once_in_the_books() -> anyhow::Result<()> {
+async fn manually_refunded_charge_is_refunded_once_in_the_books() -> anyhow::Result<()> {
     let harness = start().await?;
-    // The provider charges and never responds. Then an operator refunds the charge by hand.
+    // The provider charges and never responds. Then an operator refunds the charge manually.
     let fault = Fault {
         point: "after_charge",
         action: "hang",
@@ -167,6 +167,11 @@ async fn unknown_attempt_is_settled_from_the_provider_ledger() -> anyhow::Result
     harness.stop().await
 }
 
+/// Locks of running reconciliations: `"reco"` in ASCII.
+const LOCKS: &str = "select count(*) from pg_locks
+                     where locktype = 'advisory' and objid::bigint = x'7265636f'::integer
+                       and database = (select oid from pg_database where datname = current_database())";
+
 /// Window 15: the reconciler is killed during a reconciliation. The next one does the rest, and
 /// nothing twice.
 async fn kill_at(point: &str) -> anyhow::Result<()> {
@@ -181,11 +186,12 @@ async fn kill_at(point: &str) -> anyhow::Result<()> {
         "the reconciliation must be interrupted: {killed:?}"
     );
     harness.expect_killed(Service::Payment).await?;
-    let ready = std::time::Duration::from_secs(30);
     harness
         .system
-        .wait_ready(Service::Payment.name(), ready)
+        .wait_ready(Service::Payment.name(), SETTLE_TIMEOUT)
         .await?;
+    // The lock ends with the session of the dead process, when Postgres has noticed that it is gone.
+    harness.wait_for_count(Service::Payment, LOCKS, 0).await?;
     let report = reconcile(&harness).await?;
     let expected = i64::from(point == "reconcile.page_read");
     assert_eq!(report["refunds_opened"], expected, "{report:#}");

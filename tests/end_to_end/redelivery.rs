@@ -9,7 +9,7 @@ use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
 use sqlx::PgPool;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 
 const CONSUMERS: [Service; 4] = [
     Service::Order,
@@ -17,7 +17,6 @@ const CONSUMERS: [Service; 4] = [
     Service::Fulfilment,
     Service::Receipt,
 ];
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn resetting_consumer_groups_changes_nothing() -> anyhow::Result<()> {
@@ -34,7 +33,7 @@ async fn resetting_consumer_groups_changes_nothing() -> anyhow::Result<()> {
         harness.system.start_service(service.name()).await?;
         harness
             .system
-            .wait_ready(service.name(), READ_TIMEOUT)
+            .wait_ready(service.name(), SETTLE_TIMEOUT)
             .await?;
     }
     for service in CONSUMERS {
@@ -80,7 +79,7 @@ async fn wait_for_duplicates(harness: &Harness, service: Service) -> anyhow::Res
         }
         anyhow::Ok(())
     };
-    tokio::time::timeout(READ_TIMEOUT, poll)
+    tokio::time::timeout(SETTLE_TIMEOUT, poll)
         .await
         .with_context(|| format!("{service} never skipped a duplicate"))?
 }

@@ -1,7 +1,5 @@
 //! A database that is restored from a backup. The tests run the commands of docs/restore.md.
 
-use std::time::Duration;
-
 use anyhow::ensure;
 use endpoints::Service;
 use endpoints::client::{new_key, order_body};
@@ -11,12 +9,12 @@ use testkit::system::SystemOptions;
 use uuid::Uuid;
 
 use crate::cancels::wait_for_decision;
-use crate::harness::{Harness, options};
+use crate::early_start::expect_no_decisions;
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 use crate::payer::{Payer, charge, payment_id};
 use crate::runbook::Runbook;
 
 const DOCUMENT: &str = "docs/restore.md";
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 const OPEN_CHARGES: &str = "select count(*) from unexplained_charges where status = 'open'";
 
 fn settings() -> SystemOptions {
@@ -186,9 +184,10 @@ async fn restored_fulfilment_keeps_its_decisions() -> anyhow::Result<()> {
         .execute(&harness.databases.fulfilment)
         .await?;
 
+    expect_no_decisions(&harness, before.len()).await?;
     let recalled = runbook.run("docker compose run --rm fulfilment").await?;
     ensure!(recalled.contains("7 of them were missing"), "{recalled}");
-    ensure!(recalled.contains("SKU-99: 6 pieces more"), "{recalled}");
+    ensure!(recalled.contains("SKU-99: 6 more units"), "{recalled}");
     let restock = "update stock set available = 1000 where sku = 'SKU-99'";
     sqlx::query(restock)
         .execute(&harness.databases.fulfilment)

@@ -4,17 +4,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use endpoints::Service;
 use testkit::binaries::Binaries;
 use tokio::process::Command;
 
-use crate::harness::Harness;
+use crate::harness::{Harness, SETTLE_TIMEOUT};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// The commands of one section that were not run yet, and the shell that runs them.
 pub(crate) struct Runbook<'a> {
@@ -157,7 +155,7 @@ impl<'a> Runbook<'a> {
             // Compose replaces a container whose environment has changed.
             system.stop_service(name).await?;
             system.start_service(name).await?;
-            system.wait_ready(name, READY_WITHIN).await?;
+            system.wait_ready(name, SETTLE_TIMEOUT).await?;
         } else if let Some(program) = compose.strip_prefix(&format!("run --rm {name} ")) {
             return self.shell(program).await;
         } else {

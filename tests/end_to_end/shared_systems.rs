@@ -6,7 +6,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::Context as _;
 use endpoints::Service;
@@ -16,10 +15,8 @@ use testkit::system::{System, SystemOptions};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
-use crate::harness::{REASON, options};
+use crate::harness::{REASON, SETTLE_TIMEOUT, options};
 
-/// A process that a test killed may still be starting when the test ends.
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// State directories of shared systems are named after the program that uses them.
 const DIR_PREFIX: &str = "end-to-end-";
 
@@ -41,7 +38,8 @@ pub(crate) async fn take() -> anyhow::Result<System> {
 /// Removes every fault of a settled system and makes it available to the next test.
 pub(crate) async fn hand_on(system: System) -> anyhow::Result<()> {
     for service in Service::ALL {
-        system.wait_ready(service.name(), READY_TIMEOUT).await?;
+        // A process that a test killed may still be starting when the test ends.
+        system.wait_ready(service.name(), SETTLE_TIMEOUT).await?;
         if service == Service::Psp {
             continue; // It has no crash points.
         }

@@ -9,7 +9,7 @@ use futures_util::future::try_join_all;
 use testkit::retrying_proxy::{RetryingProxy, Settings};
 use uuid::Uuid;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options, place_patiently};
 
 /// How long a slow charge takes: longer than the test, which ends the wait by clearing the faults.
 const SLOW_MS: &str = "600000";
@@ -25,7 +25,8 @@ const IMPATIENT: Settings = Settings {
 
 async fn place(client: &Client, method: &str) -> anyhow::Result<Uuid> {
     let body = order_body(1).replace("pm_card_ok", method);
-    client.place(&new_key("slow"), &body).await?.order_id()
+    let placed = place_patiently(client, &new_key("slow"), &body).await?;
+    placed.order_id()
 }
 
 async fn charged(harness: &Harness, orders: &[Uuid]) -> anyhow::Result<usize> {
@@ -46,10 +47,9 @@ async fn slow_provider_charges_once_and_delays_no_other_order() -> anyhow::Resul
     let ordinary = try_join_all((0..ORDINARY).map(|_| place(&client, "pm_card_ok"))).await?;
 
     for order in &ordinary {
-        let shipped = Duration::from_secs(60);
         harness
             .client
-            .wait_for_status(*order, "shipped", shipped)
+            .wait_for_status(*order, "shipped", SETTLE_TIMEOUT)
             .await?;
         let (open, in_transaction): (i64, i64) = sqlx::query_as(
             "select count(*), count(*) filter (where state like 'idle in transaction%'
@@ -71,7 +71,9 @@ async fn slow_provider_charges_once_and_delays_no_other_order() -> anyhow::Resul
         "no slow charge may be made yet"
     );
 
-    let retried = "select count(*) from payments where tries > 2";
+    // On a busy machine ordinary charges may be retried too.
+    let retried = "select count(*) from payments
+                   where tries > 2 and payment_method = 'pm_card_slow'";
     harness
         .wait_for_count(Service::Payment, retried, SLOW as i64)
         .await?;

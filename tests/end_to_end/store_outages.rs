@@ -9,12 +9,10 @@ use sqlx::{Connection as _, PgConnection};
 use testkit::postgres::PROCESS_NAME;
 use testkit::system::Postgres;
 
-use crate::harness::{Harness, options};
+use crate::harness::{Harness, SETTLE_TIMEOUT, options};
 
 const ROUNDS: u32 = 4;
 const ORDERS_PER_ROUND: usize = 30;
-/// Longest time from an outage until every service is ready again.
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The services' process ids. A service that died in the outage has a new one.
 fn services(harness: &Harness) -> BTreeMap<String, u32> {
@@ -51,7 +49,7 @@ async fn with_outages(
 /// Waits until every service is ready, so that the next outage hits a working system.
 async fn all_ready(harness: &Harness) -> anyhow::Result<()> {
     for service in Service::ALL {
-        let ready = harness.system.wait_ready(service.name(), READY_TIMEOUT);
+        let ready = harness.system.wait_ready(service.name(), SETTLE_TIMEOUT);
         ready.await?;
     }
     Ok(())

@@ -71,7 +71,7 @@ async fn take_all(stage: &Stage, directory: &Path) -> anyhow::Result<()> {
     shot(stage, directory, "console-dark").await?;
     // The page scrolls at once, so that no picture shows it on its way.
     browser.prefer("light", true).await?;
-    take_story(stage, directory).await?;
+    take_timeline(stage, directory).await?;
     take_controls(stage, directory).await?;
     take_proof(stage, directory).await
 }
@@ -85,20 +85,20 @@ async fn shot(stage: &Stage, directory: &Path, name: &str) -> anyhow::Result<()>
     )?)
 }
 
-/// The story of the order whose charge was interrupted.
-async fn take_story(stage: &Stage, directory: &Path) -> anyhow::Result<()> {
+/// The timeline of the order whose charge was interrupted.
+async fn take_timeline(stage: &Stage, directory: &Path) -> anyhow::Result<()> {
     let browser = &stage.browser;
     browser.click("#kill-steps a").await?;
     browser
         .wait_for("document.querySelector('.waterfall li[data-service=receipt]') !== null")
         .await?;
     browser.run("scrollTo(0, 0)").await?;
-    shot(stage, directory, "console-story").await?;
+    shot(stage, directory, "console-timeline").await?;
     browser
         .run("document.querySelector('.waterfall').previousElementSibling.scrollIntoView()")
         .await?;
     shot(stage, directory, "console-waterfall").await?;
-    browser.click("#story-close").await
+    browser.click("#timeline-close").await
 }
 
 /// What to press, the tour, and a narrow window.
@@ -136,14 +136,14 @@ async fn take_proof(stage: &Stage, directory: &Path) -> anyhow::Result<()> {
         .wait_for(&format!("{finding} === 'violated'"))
         .await?;
     browser.click("#problems a").await?;
-    browser.wait_for_text(".story-count", "2").await?;
+    browser.wait_for_text(".timeline-count", "2").await?;
     browser.run("scrollTo(0, 0)").await?;
     shot(stage, directory, "console-violated").await?;
     stage.refund(charge).await?;
     browser
         .wait_for(&format!("{finding} === 'repaired'"))
         .await?;
-    browser.click("#story-close").await?;
+    browser.click("#timeline-close").await?;
     browser.run("scrollTo(0, 0)").await?;
     shot(stage, directory, "console-repaired").await
 }

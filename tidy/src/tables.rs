@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md says of every table what bounds it.
+//! ARCHITECTURE.md says what bounds each table.
 
 use crate::repository::{assert_none, files, read};
 

@@ -9,9 +9,10 @@ const CHANGELOG: &str = "CHANGELOG.md";
 /// Places that must name retired words: the glossary itself, the map from old to new, and this test.
 const ALLOWED: [&str; 3] = [GLOSSARY, CHANGELOG, "tidy/src/words.rs"];
 /// Filler words that make a sentence vague. They are banned in prose and in names alike.
-const VAGUE: [&str; 8] = [
+const VAGUE: [&str; 9] = [
     "whoever",
     "somebody",
+    "someone",
     "nobody",
     "anybody",
     "for ever",
@@ -21,7 +22,7 @@ const VAGUE: [&str; 8] = [
 ];
 
 /// Text files of the project.
-const ENDINGS: [&str; 14] = [
+const ENDINGS: [&str; 16] = [
     ".rs",
     ".sql",
     ".md",
@@ -32,6 +33,8 @@ const ENDINGS: [&str; 14] = [
     ".yaml",
     ".json",
     ".svg",
+    ".html",
+    ".js",
     ".toml",
     ".env",
     ".env.example",

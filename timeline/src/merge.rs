@@ -1,14 +1,14 @@
-//! Merges the parts of all services into one story. Pure.
+//! Merges the parts of all services into one timeline. Pure.
 
 use endpoints::Service;
 use steps::{Part, Severity, Step};
 use uuid::Uuid;
 
-use crate::story::{Missing, Story};
+use crate::order_timeline::{Missing, OrderTimeline};
 use crate::summary::{Facts, summary};
 
 /// The order of steps with equal times: a cause before its effect.
-const TOLD: [Service; 5] = [
+const CAUSAL_ORDER: [Service; 5] = [
     Service::Order,
     Service::Payment,
     Service::Psp,
@@ -16,12 +16,12 @@ const TOLD: [Service; 5] = [
     Service::Receipt,
 ];
 
-/// Merges the answers of the services. An `Err` is a service that did not answer, and why.
-pub fn merge(order_id: Uuid, answers: Vec<(Service, Result<Part, String>)>) -> Story {
+/// Merges the responses of the services. An `Err` says why a service did not respond.
+pub fn merge(order_id: Uuid, responses: Vec<(Service, Result<Part, String>)>) -> OrderTimeline {
     let mut parts: Vec<(Service, Part)> = Vec::new();
     let mut missing = Vec::new();
-    for (service, answer) in answers {
-        match answer {
+    for (service, response) in responses {
+        match response {
             Ok(part) => parts.push((service, part)),
             Err(reason) => missing.push(Missing {
                 service: service.name().to_owned(),
@@ -29,7 +29,7 @@ pub fn merge(order_id: Uuid, answers: Vec<(Service, Result<Part, String>)>) -> S
             }),
         }
     }
-    let rank = |service: Service| TOLD.iter().position(|told| *told == service);
+    let rank = |service: Service| CAUSAL_ORDER.iter().position(|it| *it == service);
     parts.sort_by_key(|(service, _)| rank(*service));
     let of = |service| {
         let found = parts.iter().find(|(part, _)| *part == service);
@@ -52,7 +52,7 @@ pub fn merge(order_id: Uuid, answers: Vec<(Service, Result<Part, String>)>) -> S
         placed_at: order.and_then(|part| part.placed_at),
         status_at: order.and_then(|part| part.status_at),
     };
-    Story {
+    OrderTimeline {
         order_id,
         summary: summary(&facts),
         key: first(|part| part.key.clone()),
@@ -61,7 +61,7 @@ pub fn merge(order_id: Uuid, answers: Vec<(Service, Result<Part, String>)>) -> S
         charges_in_books: charges,
         refunds_in_books: refunds,
         notes: notes(&parts),
-        steps: told(&parts),
+        steps: sorted_steps(&parts),
         missing,
         trace: None,
         jaeger_url: None,
@@ -77,13 +77,13 @@ fn notes(parts: &[(Service, Part)]) -> Vec<String> {
     notes.collect()
 }
 
-/// All steps by time. The parts are in the order of [`TOLD`], and the sort keeps it for equal times.
-fn told(parts: &[(Service, Part)]) -> Vec<Step> {
+/// All steps, sorted by time. The parts are in [`CAUSAL_ORDER`], and the stable sort keeps it for equal times.
+fn sorted_steps(parts: &[(Service, Part)]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for (service, part) in parts {
         for step in &part.steps {
             let mut step = step.clone();
-            // The answer came from this service, whatever it says of itself.
+            // The service that responded counts, not the name in its response.
             step.service = service.name().to_owned();
             steps.push(step);
         }
@@ -93,7 +93,7 @@ fn told(parts: &[(Service, Part)]) -> Vec<Step> {
     steps
 }
 
-/// Only the first captured charge of an order is as it should be.
+/// An order may have one captured charge. Every further one is a fault.
 fn mark_further_charges(steps: &mut [Step]) {
     let charges = steps.iter_mut().filter(|step| {
         let is_charge = step.table.as_deref() == Some("charges");
@@ -122,13 +122,17 @@ mod tests {
         (service, Ok(part.finish()))
     }
 
-    fn whats(story: &Story) -> Vec<&str> {
-        story.steps.iter().map(|step| step.what.as_str()).collect()
+    fn whats(timeline: &OrderTimeline) -> Vec<&str> {
+        timeline
+            .steps
+            .iter()
+            .map(|step| step.what.as_str())
+            .collect()
     }
 
     #[test]
     fn steps_of_all_services_are_sorted_by_time() {
-        let story = merge(
+        let timeline = merge(
             ORDER,
             vec![
                 part(Service::Psp, vec![step(3, "charges", "charged")]),
@@ -142,16 +146,23 @@ mod tests {
                 part(Service::Order, vec![step(1, "orders", "placed")]),
             ],
         );
-        assert_eq!(whats(&story), ["placed", "stored", "charged", "captured"]);
-        assert_eq!(story.steps[2].service, "psp");
+        assert_eq!(
+            whats(&timeline),
+            ["placed", "stored", "charged", "captured"]
+        );
+        assert_eq!(timeline.steps[2].service, "psp");
     }
 
     #[test]
-    fn equal_times_are_told_from_cause_to_effect() {
-        let one = |service| part(service, vec![step(1, "t", "x")]);
-        let answers = Service::ALL.into_iter().map(one).collect();
-        let story = merge(ORDER, answers);
-        let services: Vec<&str> = story.steps.iter().map(|it| it.service.as_str()).collect();
+    fn equal_times_are_sorted_from_cause_to_effect() {
+        let one = |service| part(service, vec![step(1, "table", "step")]);
+        let responses = Service::ALL.into_iter().map(one).collect();
+        let timeline = merge(ORDER, responses);
+        let services: Vec<&str> = timeline
+            .steps
+            .iter()
+            .map(|it| it.service.as_str())
+            .collect();
         assert_eq!(
             services,
             ["order", "payment", "psp", "fulfilment", "receipt"]
@@ -160,23 +171,23 @@ mod tests {
 
     #[test]
     fn service_that_is_down_is_a_missing_part() {
-        let story = merge(
+        let timeline = merge(
             ORDER,
             vec![
                 part(Service::Order, vec![step(1, "orders", "placed")]),
                 (Service::Psp, Err("connection closed".to_owned())),
             ],
         );
-        assert_eq!(whats(&story), ["placed"]);
+        assert_eq!(whats(&timeline), ["placed"]);
         assert_eq!(
-            (&*story.missing[0].service, &*story.missing[0].reason),
+            (&*timeline.missing[0].service, &*timeline.missing[0].reason),
             ("psp", "connection closed")
         );
-        assert_eq!(story.charges_in_books, None);
+        assert_eq!(timeline.charges_in_books, None);
         assert!(
-            story.summary.starts_with("charges not known"),
+            timeline.summary.starts_with("charges not known"),
             "{}",
-            story.summary
+            timeline.summary
         );
     }
 
@@ -184,11 +195,11 @@ mod tests {
     fn second_charge_is_a_fault() {
         let charge = |ms| step(ms, "charges", "charge captured").severity(Severity::Money);
         let refund = step(3, "refunds", "refunded").severity(Severity::Money);
-        let story = merge(
+        let timeline = merge(
             ORDER,
             vec![part(Service::Psp, vec![charge(1), charge(2), refund])],
         );
-        let severities: Vec<Severity> = story.steps.iter().map(|it| it.severity).collect();
+        let severities: Vec<Severity> = timeline.steps.iter().map(|it| it.severity).collect();
         assert_eq!(
             severities,
             [Severity::Money, Severity::Fault, Severity::Money]
@@ -205,18 +216,18 @@ mod tests {
         let mut psp = Part::new("psp", ORDER);
         (psp.charges, psp.refunds) = (Some(1), Some(0));
         psp.notes = vec!["charges: only 100 rows are shown".to_owned()];
-        let answers = vec![
+        let responses = vec![
             (Service::Order, Ok(order)),
             (Service::Payment, Ok(payment.clone())),
             (Service::Psp, Ok(psp)),
         ];
-        let story = merge(ORDER, answers);
-        assert_eq!(story.status.as_deref(), Some("placed"));
+        let timeline = merge(ORDER, responses);
+        assert_eq!(timeline.status.as_deref(), Some("placed"));
         assert_eq!(
-            (story.key.as_deref(), story.charges_in_books),
+            (timeline.key.as_deref(), timeline.charges_in_books),
             (Some("k-1"), Some(1))
         );
-        assert_eq!(story.notes, ["psp: charges: only 100 rows are shown"]);
+        assert_eq!(timeline.notes, ["psp: charges: only 100 rows are shown"]);
         let direct = merge(ORDER, vec![(Service::Payment, Ok(payment))]);
         assert_eq!(direct.status.as_deref(), Some("unknown"));
     }

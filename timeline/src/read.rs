@@ -1,4 +1,4 @@
-//! Asks the services for their parts.
+//! Reads the parts of the services over their operator listeners.
 
 use anyhow::Context as _;
 use endpoints::operator::OperatorClient;
@@ -9,10 +9,10 @@ use steps::Part;
 use uuid::Uuid;
 
 use crate::merge::merge;
-use crate::story::Story;
+use crate::order_timeline::OrderTimeline;
 
-/// The provider is asked last, about the keys that payment names.
-const FIRST: [Service; 4] = [
+/// Our services. The provider comes last: its request needs the keys that payment returns.
+const OUR_SERVICES: [Service; 4] = [
     Service::Order,
     Service::Payment,
     Service::Fulfilment,
@@ -21,40 +21,40 @@ const FIRST: [Service; 4] = [
 /// Keys in one request; an order has one per attempt and refund.
 const KEYS_MAX: usize = 50;
 
-/// Base URLs of the operator listeners: any replica of a service answers.
+/// Base URLs of the operator listeners. Any replica of a service can respond.
 pub type Targets = PerService<Vec<String>>;
 
-/// The story of one order. A service without an answer is a missing part, not an error.
-pub async fn read(operator: &OperatorClient, targets: &Targets, order_id: Uuid) -> Story {
-    let asked = FIRST.map(|service| async move {
-        let answer = ask(operator, targets.get(service), order_id, &[]).await;
-        (service, answer)
+/// Reads the timeline of one order. A service that does not respond is a missing part, not an error.
+pub async fn read(operator: &OperatorClient, targets: &Targets, order_id: Uuid) -> OrderTimeline {
+    let requests = OUR_SERVICES.map(|service| async move {
+        let response = read_part(operator, targets.get(service), order_id, &[]).await;
+        (service, response)
     });
-    let mut answers = join_all(asked).await;
-    let keys: Vec<String> = answers
+    let mut responses = join_all(requests).await;
+    let keys: Vec<String> = responses
         .iter()
-        .filter_map(|(_, answer)| answer.as_ref().ok())
+        .filter_map(|(_, response)| response.as_ref().ok())
         .flat_map(|part| part.provider_keys.iter().take(KEYS_MAX).cloned())
         .collect();
-    let answer = ask(operator, targets.get(Service::Psp), order_id, &keys).await;
-    answers.push((Service::Psp, answer));
-    let answers = answers.into_iter().map(|(service, answer)| {
-        let answer = answer.map_err(|error| format!("{error:#}"));
-        (service, answer)
+    let response = read_part(operator, targets.get(Service::Psp), order_id, &keys).await;
+    responses.push((Service::Psp, response));
+    let responses = responses.into_iter().map(|(service, response)| {
+        let response = response.map_err(|error| format!("{error:#}"));
+        (service, response)
     });
-    merge(order_id, answers.collect())
+    merge(order_id, responses.collect())
 }
 
-/// The part of the first replica that answers.
-async fn ask(
+/// The part from the first replica that responds.
+async fn read_part(
     operator: &OperatorClient,
     urls: &[String],
     order_id: Uuid,
     keys: &[String],
 ) -> anyhow::Result<Part> {
-    let mut last = anyhow::anyhow!("the description of the system has no operator listener");
+    let mut last = anyhow::anyhow!("the description of the system names no operator listener");
     for url in urls {
-        match ask_one(operator, url, order_id, keys).await {
+        match read_from(operator, url, order_id, keys).await {
             Ok(part) => return Ok(part),
             Err(error) => last = error,
         }
@@ -62,7 +62,7 @@ async fn ask(
     Err(last)
 }
 
-async fn ask_one(
+async fn read_from(
     operator: &OperatorClient,
     url: &str,
     order_id: Uuid,
@@ -71,9 +71,10 @@ async fn ask_one(
     let url = url.trim_end_matches('/');
     let mut url = format!("{url}/admin/timeline/{order_id}");
     if !keys.is_empty() {
-        // Our keys have no character that a query must escape.
+        // Our keys have no character that needs escaping in a query.
         url = format!("{url}?keys={}", keys.join(","));
     }
     let part = operator.call(Method::GET, &url, None).await?;
-    serde_json::from_value(part).context("the service returned no part of a timeline")
+    serde_json::from_value(part)
+        .context("the response is not a timeline: is the service an older version?")
 }

@@ -14,7 +14,7 @@ pub(crate) struct Facts<'a> {
 
 pub(crate) fn summary(facts: &Facts<'_>) -> String {
     let mut parts = vec![match facts.charges {
-        None => "charges not known: the provider did not answer".to_owned(),
+        None => "charges not known: the provider did not respond".to_owned(),
         Some(0) => "no charge".to_owned(),
         Some(1) => "one charge".to_owned(),
         Some(count) => format!("{count} charges"),
@@ -71,7 +71,7 @@ mod tests {
             (facts(Some(0), 0, Some("placed")), "no charge, placed"),
             (
                 facts(None, 0, Some("paid")),
-                "charges not known: the provider did not answer, paid",
+                "charges not known: the provider did not respond, paid",
             ),
             (facts(Some(1), 0, None), "one charge"),
         ] {

@@ -1,43 +1,43 @@
-//! The story as lines for a terminal.
+//! The timeline as lines for a terminal.
 
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
 use steps::{Severity, Source, Step};
 
-use crate::story::Story;
+use crate::order_timeline::OrderTimeline;
 
-/// Longest fact in a line; `--json` has all of it.
+/// Longest fact in the text; `--json` has the whole fact.
 const FACT_CHARS_MAX: usize = 80;
 
-/// The story, one line per step, with aligned columns. Facts follow below their step.
-pub fn text(story: &Story) -> String {
+/// The timeline with one line per step, in aligned columns. The facts of a step are below it.
+pub fn text(timeline: &OrderTimeline) -> String {
     let mut page = String::new();
-    let _ = writeln!(page, "order {}  {}", story.order_id, story.summary);
+    let _ = writeln!(page, "order {}  {}", timeline.order_id, timeline.summary);
     let facts = [
-        ("key", &story.key),
-        ("fingerprint", &story.fingerprint),
-        ("reference", &story.reference),
+        ("key", &timeline.key),
+        ("fingerprint", &timeline.fingerprint),
+        ("reference", &timeline.reference),
     ];
     for (name, value) in facts {
         if let Some(value) = value {
             let _ = writeln!(page, "{name:<12} {value}");
         }
     }
-    if let Some(charges) = story.charges_in_books {
-        let refunds = story.refunds_in_books.unwrap_or_default();
+    if let Some(charges) = timeline.charges_in_books {
+        let refunds = timeline.refunds_in_books.unwrap_or_default();
         let _ = writeln!(page, "books        charges: {charges}, refunds: {refunds}");
     }
     page.push('\n');
-    let start = story.steps.first().map(|step| step.at);
-    for step in &story.steps {
+    let start = timeline.steps.first().map(|step| step.at);
+    for step in &timeline.steps {
         write_step(&mut page, step, start);
     }
-    for missing in &story.missing {
+    for missing in &timeline.missing {
         let (service, reason) = (&missing.service, &missing.reason);
-        let _ = writeln!(page, "\n{service} did not answer: {reason}");
+        let _ = writeln!(page, "\n{service} did not respond: {reason}");
     }
-    for note in &story.notes {
+    for note in &timeline.notes {
         let _ = writeln!(page, "\nnote: {note}");
     }
     page
@@ -92,18 +92,18 @@ mod tests {
                 .commit(Some("731".to_owned()))
                 .severity(Severity::Money),
         ];
-        let answers = vec![
+        let responses = vec![
             (Service::Payment, Ok(part.finish())),
             (Service::Psp, Err("connection closed".to_owned())),
         ];
-        let text = text(&merge(Uuid::from_u128(7), answers));
+        let text = text(&merge(Uuid::from_u128(7), responses));
         let lines: Vec<&str> = text.lines().filter(|it| it.contains("commit")).collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert_eq!(lines[0].find("commit"), lines[1].find("commit"), "{text}");
         assert!(lines[1].contains("+1.900 s") && lines[1].contains("$ attempt 1"));
         assert!(text.contains('…'), "{text}");
         assert!(
-            text.contains("psp did not answer: connection closed"),
+            text.contains("psp did not respond: connection closed"),
             "{text}"
         );
     }

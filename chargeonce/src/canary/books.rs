@@ -1,4 +1,4 @@
-//! The number of charges of one order, from the provider and not from our own services.
+//! Counts the charges of one order in the provider's own books, not in our services.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const CAPTURED: &str = "captured";
 
-/// Where the provider's books are read.
+/// Where to read the provider's books.
 pub(super) enum Books {
     /// URL of the provider's database.
     Database(String),

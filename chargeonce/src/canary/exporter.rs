@@ -1,4 +1,4 @@
-//! The canary's result as metrics.
+//! Exports the canary's results as metrics.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,23 +11,23 @@ use tokio::net::TcpListener;
 
 use super::one_order::{Failure, OrderReport};
 
-/// Records metrics from now on. Every series exists from the start: an alert cannot see the first increase
-/// of a new one.
+/// Sets up the metrics. Every series exists from the start: an alert cannot see the first increase of a new
+/// series.
 pub(super) fn init() -> anyhow::Result<()> {
     metric::init().context("setting up metrics")?;
     metrics::counter!(metric::CANARY_ORDERS).increment(0);
     for reason in Failure::REASONS {
         metrics::counter!(metric::CANARY_FAILURES, "reason" => reason).increment(0);
     }
-    // The alert counts from the start until the first success.
+    // Until the first success, the alert CanarySilent counts from the start of the process.
     metrics::gauge!(metric::CANARY_LAST_SUCCESS_SECONDS).set(now_seconds());
     Ok(())
 }
 
-pub(super) fn record(outcome: &OrderReport) {
+pub(super) fn record(report: &OrderReport) {
     metrics::counter!(metric::CANARY_ORDERS).increment(1);
-    metrics::histogram!(metric::CANARY_DURATION_SECONDS).record(outcome.took.as_secs_f64());
-    match &outcome.result {
+    metrics::histogram!(metric::CANARY_DURATION_SECONDS).record(report.took.as_secs_f64());
+    match &report.result {
         Ok(()) => metrics::gauge!(metric::CANARY_LAST_SUCCESS_SECONDS).set(now_seconds()),
         Err(failure) => {
             metrics::counter!(metric::CANARY_FAILURES, "reason" => failure.reason()).increment(1);

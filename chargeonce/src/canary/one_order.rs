@@ -1,4 +1,4 @@
-//! One order of the canary: placed, shipped, counted.
+//! One order of the canary: it is placed, it ships, and its charges are counted.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) struct Canary {
     pub(super) within: Duration,
 }
 
-/// What became of one order.
+/// The result of one order.
 #[derive(Debug)]
 pub(super) struct OrderReport {
     pub(super) order: Option<Uuid>,
@@ -31,9 +31,9 @@ pub(super) struct OrderReport {
 pub(super) enum Failure {
     /// The order was not accepted.
     NotPlaced(String),
-    /// It did not ship in time. It may still.
+    /// The order did not ship in time. It may still ship later.
     NotShipped(String),
-    /// It shipped with another number of charges than one.
+    /// The number of charges is not one.
     Charges(i64),
     /// The provider's books could not be read.
     BooksUnreadable(String),
@@ -77,7 +77,7 @@ impl fmt::Display for Failure {
             Self::NotPlaced(error) => write!(f, "not placed: {error}"),
             Self::NotShipped(error) => write!(f, "not shipped: {error}"),
             Self::Charges(charges) => write!(f, "{charges} charges in the provider's books, not 1"),
-            Self::BooksUnreadable(error) => write!(f, "the provider's books: {error}"),
+            Self::BooksUnreadable(error) => write!(f, "cannot read the provider's books: {error}"),
         }
     }
 }
@@ -114,7 +114,7 @@ impl Canary {
         order.map_err(|error| Failure::NotPlaced(format!("{error:#}")))
     }
 
-    /// Counts also if the order did not ship: too many charges are worse than a late shipment.
+    /// Counts the charges even if the order did not ship: too many charges are worse than a late shipment.
     async fn follow(&self, order: Uuid, start: Instant) -> Result<(), Failure> {
         let left = self.within.saturating_sub(start.elapsed());
         let shipped = self
@@ -158,17 +158,17 @@ mod tests {
 
     #[test]
     fn line_names_the_order_and_the_charges() {
-        let outcome = |result| OrderReport {
+        let report = |result| OrderReport {
             order: Some(Uuid::from_u128(7)),
             result,
             took: Duration::from_millis(1_940),
         };
-        let good = outcome(Ok(())).to_string();
+        let good = report(Ok(())).to_string();
         assert!(
             good.ends_with("007  one charge, shipped in 1.9 s"),
             "{good}"
         );
-        let bad = outcome(Err(Failure::Charges(2))).to_string();
+        let bad = report(Err(Failure::Charges(2))).to_string();
         assert!(bad.starts_with("✗ ") && bad.contains("2 charges"), "{bad}");
     }
 }

@@ -1,4 +1,4 @@
-//! `/api/crash-points`: arms the places between two durable steps where a process dies.
+//! `/api/crash-points`: arms and disarms crash points.
 
 use std::sync::Arc;
 
@@ -37,7 +37,9 @@ pub(crate) async fn arm(
     let known = known
         .iter()
         .find(|it| it.service == service && it.point == point);
-    let known = known.ok_or_else(|| Problem::not_found("No service has this crash point."))?;
+    let known = known.ok_or_else(|| {
+        Problem::not_found("No such crash point. GET /api/catalog lists the crash points.")
+    })?;
     arm_point(&app, &service, &point).await?;
     let label = format!("{service} dies {}", known.sentence);
     app.hub.mark(MarkKind::Arm, &label, Some(&service), None);
@@ -52,7 +54,8 @@ pub(crate) async fn arm_point(app: &App, service: &str, point: &str) -> Result<(
         let request = app.operator.request(Method::POST, &url).json(&request);
         let sent = request.send().await.map_err(anyhow::Error::new)?;
         if sent.status() == reqwest::StatusCode::NOT_FOUND {
-            let detail = "The services were built without crash points.";
+            let detail =
+                "The services were built without crash points. Build them again with the command.";
             let instead = "cargo build --features order/crash-points,payment/crash-points,\
                            fulfilment/crash-points,receipt/crash-points";
             return Err(Problem::not_here(detail, instead));
@@ -76,7 +79,7 @@ pub(crate) async fn disarm(
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     for service in Service::ALL {
         for url in urls(&app, service.name()) {
-            // A service that is down has nothing armed; one without crash points neither.
+            // A service that is down, or was built without crash points, has nothing armed.
             let _ = app.operator.request(Method::DELETE, &url).send().await;
         }
     }

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -30,6 +29,8 @@ const RESPONSE_DELAY_MS: u64 = 8_000;
 const CHARGED_WITHIN: Duration = Duration::from_secs(20);
 const CHARGE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+const PLACED_WITHIN: Duration = Duration::from_secs(20);
+const PLACE_PAUSE: Duration = Duration::from_millis(200);
 /// The crash point between the provider's response and its record: window 10.
 const AFTER_CHARGE: &str = "charge.answered";
 /// Payment's gauge of calls to the provider that are in flight.
@@ -39,7 +40,7 @@ pub(crate) async fn handle(State(app): State<Arc<App>>) -> Result<Json<Value>, P
     app.ready()?;
     let order = Uuid::now_v7();
     app.hub.follow(order);
-    // The whole scenario runs even if the page closes: a held charge must not stay without its kill.
+    // The scenario runs to its end even if the page closes: the provider must not keep the fault.
     let work = app.background.spawn(run(Arc::clone(&app), order));
     work.await.map_err(anyhow::Error::new)??;
     Ok(Json(json!({ "order_id": order })))
@@ -59,7 +60,7 @@ async fn run(app: Arc<App>, order: Uuid) -> Result<(), Problem> {
     };
     faults.arm(&hold).await?;
     let killed = kill_in_flight(&app, order).await;
-    // The next call must find a healthy provider, also if this failed half-way.
+    // The next call must find a healthy provider, even if the kill failed.
     faults.clear_for(order).await?;
     app.wake.notify_one();
     killed
@@ -69,7 +70,7 @@ async fn kill_in_flight(app: &App, order: Uuid) -> Result<(), Problem> {
     place(app, order).await?;
     wait_for_charge(app, order).await?;
     let name = caller(app).await;
-    let label = format!("{name} killed after the charge, before it recorded it");
+    let label = format!("{name} killed after the charge, before it recorded the charge");
     app.hub
         .mark(MarkKind::Kill, label, Some(&name), Some(order));
     app.options.controls.act(&name, Action::Kill).await
@@ -80,38 +81,57 @@ async fn by_crash_point(app: &App, order: Uuid) -> Result<(), Problem> {
     let armed = crash_points::arm_point(app, service, AFTER_CHARGE).await;
     armed.map_err(|problem| match problem.status() {
         StatusCode::CONFLICT => Problem::not_here(
-            "The console can neither kill payment nor arm a crash point.",
+            "The console can neither kill payment nor arm a crash point. Run the script in a terminal.",
             "scripts/chaos/kill-payment-mid-charge.sh",
         ),
         _ => problem,
     })?;
-    let label = "payment dies after the charge, before it records it";
+    let label = "payment dies after the charge, before it records the charge";
     app.hub
         .mark(MarkKind::Arm, label, Some(service), Some(order));
     place(app, order).await
 }
 
-/// Places the order under an id that is known before, so that a fault can be armed for it alone.
+/// Places the order with an id that the console chose, so that a fault can be armed for this order only. The
+/// id also makes a retry safe: a service that has just lost its database returns 503 for a moment.
 async fn place(app: &App, order: Uuid) -> Result<(), Problem> {
+    let deadline = Instant::now() + PLACED_WITHIN;
+    loop {
+        match put(app, order).await {
+            Ok(_) => break,
+            Err(error) if Instant::now() < deadline && is_retryable(&error) => {
+                tokio::time::sleep(PLACE_PAUSE).await;
+            }
+            Err(error) => {
+                return Err(anyhow::Error::new(error)
+                    .context("placing the order")
+                    .into());
+            }
+        }
+    }
+    app.hub.memory().remember_accepted(order);
+    Ok(())
+}
+
+async fn put(app: &App, order: Uuid) -> reqwest::Result<reqwest::Response> {
     let url = format!("{}/orders/{order}", app.endpoints().url(Service::Order));
     let trace = Uuid::new_v4().simple();
-    let response = app
-        .http
+    let parent = format!("00-{trace}-{:016x}-01", rand::random_range(1..u64::MAX));
+    app.http
         .put(url)
         .timeout(REQUEST_TIMEOUT)
         .bearer_auth(API_KEY)
         .header("content-type", "application/json")
-        .header(
-            "traceparent",
-            format!("00-{trace}-{:016x}-01", rand::random_range(1..u64::MAX)),
-        )
+        .header("traceparent", parent)
         .body(order_body(2))
         .send()
-        .await
-        .and_then(reqwest::Response::error_for_status);
-    response.context("placing the order")?;
-    app.hub.memory().answered(order);
-    Ok(())
+        .await?
+        .error_for_status()
+}
+
+/// A lost response and a 5xx leave the outcome unknown.
+fn is_retryable(error: &reqwest::Error) -> bool {
+    error.status().is_none_or(|status| status.is_server_error())
 }
 
 async fn wait_for_charge(app: &App, order: Uuid) -> anyhow::Result<()> {

@@ -25,7 +25,7 @@ use crate::problem::Problem;
 /// Requests of the mode `twenty`.
 const AT_ONCE: usize = 20;
 const QUANTITY_MAX: u32 = 1_000;
-/// Price of one piece, in minor units.
+/// Price of one unit, in minor units of the currency.
 const UNIT_PRICE: u32 = 2_500;
 /// Longest wait for one response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
@@ -80,7 +80,7 @@ fn default_quantity() -> u32 {
 pub(crate) struct Placed {
     order_id: Option<Uuid>,
     key: String,
-    answers: Vec<Exchange>,
+    responses: Vec<Exchange>,
     summary: String,
 }
 
@@ -103,12 +103,12 @@ pub(crate) async fn handle(
     app.ready()?;
     let request = body(request)?;
     if !(1..=QUANTITY_MAX).contains(&request.quantity) {
-        let detail = format!("The quantity is from 1 to {QUANTITY_MAX}.");
+        let detail = format!("The quantity must be from 1 to {QUANTITY_MAX}.");
         return Err(Problem::bad_request(detail));
     }
     let sender = Arc::new(Sender::new(&app));
     let text = order_body(&request, request.quantity);
-    let answers = match request.mode {
+    let responses = match request.mode {
         Mode::Once => vec![sender.send(1, &text).await],
         Mode::Twice => vec![sender.send(1, &text).await, sender.send(2, &text).await],
         Mode::Twenty => at_once(&sender, &text).await,
@@ -121,7 +121,7 @@ pub(crate) async fn handle(
             sender.retry(2, &text).await,
         ],
     };
-    let placed = conclude(&app, sender.key.clone(), request.mode, answers);
+    let placed = summarise(&app, sender.key.clone(), request.mode, responses);
     app.wake.notify_one();
     Ok(Json(placed))
 }
@@ -140,40 +140,40 @@ async fn at_once(sender: &Arc<Sender>, text: &str) -> Vec<Exchange> {
         let (sender, text) = (Arc::clone(sender), text.to_owned());
         requests.spawn(async move { sender.send(n, &text).await });
     }
-    let mut answers = requests.join_all().await;
-    answers.sort_by_key(|answer| answer.n);
-    answers
+    let mut responses = requests.join_all().await;
+    responses.sort_by_key(|response| response.n);
+    responses
 }
 
-/// Remembers and follows the order, and says what happened in one line.
-fn conclude(app: &App, key: String, mode: Mode, answers: Vec<Exchange>) -> Placed {
+/// Remembers and follows the order, and summarises what happened in one line.
+fn summarise(app: &App, key: String, mode: Mode, responses: Vec<Exchange>) -> Placed {
     let mut orders = BTreeSet::new();
-    for answer in &answers {
-        let is_accepted = answer
+    for response in &responses {
+        let is_accepted = response
             .status
             .is_some_and(|status| (200..300).contains(&status));
-        if let Some(order) = answer.order_id().filter(|_| is_accepted) {
-            app.hub.memory().answered(order);
+        if let Some(order) = response.order_id().filter(|_| is_accepted) {
+            app.hub.memory().remember_accepted(order);
             app.hub.follow(order);
             orders.insert(order);
         }
     }
-    let count = |answers: usize, one: &str, many: &str| match answers {
+    let count = |number: usize, one: &str, many: &str| match number {
         1 => format!("1 {one}"),
         n => format!("{n} {many}"),
     };
     let mut summary = format!(
         "{}, {}",
-        count(answers.len(), "request", "requests"),
+        count(responses.len(), "request", "requests"),
         count(orders.len(), "order", "orders")
     );
-    if mode == Mode::OtherBody && answers.iter().any(|answer| answer.status == Some(422)) {
+    if mode == Mode::OtherBody && responses.iter().any(|it| it.status == Some(422)) {
         summary.push_str("; the other body under the same key was rejected");
     }
     Placed {
         order_id: orders.first().copied(),
         key,
-        answers,
+        responses,
         summary,
     }
 }
@@ -211,7 +211,8 @@ impl Sender {
         let response = match response {
             Ok(response) => response,
             Err(error) => {
-                return Exchange::none(n, ms(), format!("{:#}", anyhow::Error::new(error)));
+                let error = format!("{:#}", anyhow::Error::new(error));
+                return Exchange::without_response(n, ms(), error);
             }
         };
         let headers = shown_headers(response.headers());
@@ -230,7 +231,9 @@ impl Sender {
                 error: None,
                 headers,
             },
-            Err(error) => Exchange::none(n, took, format!("{:#}", anyhow::Error::new(error))),
+            Err(error) => {
+                Exchange::without_response(n, took, format!("{:#}", anyhow::Error::new(error)))
+            }
         }
     }
 
@@ -253,7 +256,7 @@ impl Sender {
             Ok(()) => "The connection was cut after the last byte. No response arrived.".to_owned(),
             Err(error) => format!("{error:#}"),
         };
-        Exchange::none(1, started.elapsed().as_millis() as u64, error)
+        Exchange::without_response(1, started.elapsed().as_millis() as u64, error)
     }
 
     async fn write_and_close(&self, text: &str) -> anyhow::Result<()> {
@@ -280,12 +283,12 @@ impl Sender {
         stream.shutdown().await.context("closing the connection")
     }
 
-    /// Sends until the first request no longer holds the key.
+    /// Retries until the first request no longer holds the key.
     async fn retry(&self, n: usize, text: &str) -> Exchange {
         for _ in 0..RETRIES_MAX {
-            let answer = self.send(n, text).await;
-            if answer.status != Some(409) {
-                return answer;
+            let response = self.send(n, text).await;
+            if response.status != Some(409) {
+                return response;
             }
             tokio::time::sleep(RETRY_INTERVAL).await;
         }
@@ -294,7 +297,7 @@ impl Sender {
 }
 
 impl Exchange {
-    fn none(n: usize, ms: u64, error: String) -> Self {
+    fn without_response(n: usize, ms: u64, error: String) -> Self {
         Self {
             n,
             status: None,

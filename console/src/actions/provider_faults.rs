@@ -31,7 +31,7 @@ pub(crate) const FAULTS: [Fault; 8] = [
     Fault {
         id: "drop_after_charge",
         label: "Lose the response",
-        sentence: "The provider takes the money, then the connection breaks: payment cannot know the outcome.",
+        sentence: "The provider takes the money, then the connection breaks: payment does not know the outcome.",
         body: || json!({"point": "after_charge", "action": "drop", "times": 1}),
     },
     Fault {
@@ -49,19 +49,19 @@ pub(crate) const FAULTS: [Fault; 8] = [
     Fault {
         id: "slow",
         label: "Be slow",
-        sentence: "The provider charges at once and responds 5 s later, for the next 5 charges.",
+        sentence: "The provider charges immediately and responds 5 s later, for the next 5 charges.",
         body: || json!({"point": "after_charge", "action": "delay", "delay_ms": 5_000, "times": 5}),
     },
     Fault {
         id: "error_500",
         label: "Fail after the charge",
-        sentence: "The provider takes the money and responds 500.",
+        sentence: "The provider takes the money and responds with 500.",
         body: || json!({"point": "after_charge", "action": "error", "status": 500, "times": 1}),
     },
     Fault {
         id: "too_many_requests",
         label: "Limit the rate",
-        sentence: "The provider rejects the next 3 charges with 429 and asks to wait 1 s.",
+        sentence: "The provider rejects the next 3 charges with 429 and asks payment to wait 1 s.",
         body: || {
             json!({"point": "before_charge", "action": "error", "status": 429,
                    "retry_after_seconds": 1, "times": 3})
@@ -70,7 +70,7 @@ pub(crate) const FAULTS: [Fault; 8] = [
     Fault {
         id: "down",
         label: "Be down",
-        sentence: "The provider answers every charge with 503 until you clear the faults.",
+        sentence: "The provider responds to every charge with 503 until you disarm the faults.",
         body: || json!({"point": "before_charge", "action": "error", "status": 503}),
     },
     Fault {
@@ -94,12 +94,14 @@ pub(crate) async fn arm(
     app.ready()?;
     let id = body(request)?.id;
     let fault = FAULTS.iter().find(|it| it.id == id);
-    let fault = fault.ok_or_else(|| Problem::not_found("The catalog has no such fault."))?;
+    let fault = fault.ok_or_else(|| {
+        Problem::not_found("No such fault. GET /api/catalog lists the provider's faults.")
+    })?;
     let sent = app
         .operator
         .send(Method::POST, &url(&app), Some(&(fault.body)()))
         .await?;
-    // The provider's own number of the fault, to see when it has been applied.
+    // The provider's own id of the fault shows later whether the fault was applied.
     let number = serde_json::from_str::<Value>(&sent)
         .ok()
         .and_then(|it| it["id"].as_u64());

@@ -1,4 +1,4 @@
-//! `POST /api/reset`: empties the demo's data and keeps the system up.
+//! `POST /api/reset`: deletes the demo's data and starts the services again.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ pub(crate) async fn handle(
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let Some(system) = app.options.controls.system().map(Arc::clone) else {
         return Err(Problem::not_here(
-            "The console cannot empty the containers' volumes. Run the command in a terminal.",
+            "The console cannot delete the containers' volumes. Run the command in a terminal.",
             "docker compose down -v && docker compose up -d --wait",
         ));
     };
     if !system.can_reset() {
         return Err(Problem::not_here(
-            "The databases are on a server that the lab did not start, so it does not drop them.",
+            "The lab does not drop databases on a server that it did not start. Drop them in a terminal.",
             "dropdb order && dropdb payment && dropdb fulfilment && dropdb receipt && dropdb psp",
         ));
     }
     app.ready()?;
-    // It goes on if the page closes, and the console does not stop in the middle of it.
+    // The reset continues if the page closes, and the console waits for it before it stops.
     let work = app.background.spawn(run(Arc::clone(&app), system));
     work.await.map_err(anyhow::Error::new)??;
     Ok(accepted())
@@ -40,7 +40,7 @@ async fn run(app: Arc<App>, system: Arc<System>) -> anyhow::Result<()> {
         let mut memory = app.hub.memory();
         anyhow::ensure!(
             !memory.is_resetting,
-            "the demo's data is already being emptied"
+            "the demo's data is already being deleted"
         );
         memory.is_resetting = true;
     }
@@ -54,7 +54,7 @@ async fn run(app: Arc<App>, system: Arc<System>) -> anyhow::Result<()> {
     }
     *app.proof() = Default::default();
     app.hub
-        .mark(MarkKind::Reset, "demo data emptied", None, None);
+        .mark(MarkKind::Reset, "demo data deleted", None, None);
     app.wake.notify_one();
     app.check_now.notify_one();
     done

@@ -1,4 +1,4 @@
-//! Which provider faults are still armed. Asked only while the page shows one.
+//! Removes applied faults from the page. It asks the provider only while the page shows a fault.
 
 use reqwest::Method;
 use serde::Deserialize;
@@ -20,13 +20,13 @@ struct Fault {
     fired: u32,
 }
 
-/// Forgets faults that were applied as often as they should, or were cleared by someone else.
+/// Forgets faults that were applied as often as they were armed for, or were cleared outside the console.
 pub(super) async fn refresh(app: &App) {
     let is_fault = |armed: &Armed| armed.id.starts_with(ID_PREFIX);
     if !app.hub.memory().armed.iter().any(is_fault) {
         return;
     }
-    // A provider that is down keeps its faults on the page until it responds.
+    // While the provider is down, its faults stay on the page.
     let Ok(listed) = app.operator.call(Method::GET, &url(app), None).await else {
         return;
     };

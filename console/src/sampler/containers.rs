@@ -1,5 +1,4 @@
-//! What the console sees of containers from outside: which ones respond. Without a supervisor this is how it
-//! notices that one died or returned.
+//! Which containers respond. Without a supervisor, the console notices deaths and returns in this way.
 
 use std::time::Duration;
 
@@ -40,7 +39,7 @@ async fn accepts(address: &str) -> bool {
     matches!(connected, Ok(Ok(_)))
 }
 
-/// Marks what stopped responding since the last look, and what responds again.
+/// Marks what stopped responding since the last sample, and what responds again.
 pub(super) fn compare(app: &App, before: &Up, now: &Up) {
     for (name, is_up) in now {
         let (kind, label) = match (before.get(name), is_up) {

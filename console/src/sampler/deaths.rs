@@ -1,4 +1,4 @@
-//! Notices every process that dies and every one that returns, whatever killed it.
+//! Marks every death and every return of a supervised process, whatever the cause.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
@@ -32,7 +32,7 @@ pub(crate) async fn watch_processes(app: Arc<App>) {
             },
         }
         let now = by_name(&system);
-        // While the data is emptied, services stop and start on purpose.
+        // While the data is being deleted, the lab stops and starts services itself.
         if !app.hub.memory().is_resetting {
             for (name, status) in &now {
                 compare(&app, &system, before.get(name), status);
@@ -89,7 +89,7 @@ async fn announce_return(app: Arc<App>, system: Arc<System>, name: String) {
     if kind(&name) == "service" && system.wait_ready(&name, READY_TIMEOUT).await.is_err() {
         return;
     }
-    // It may have died again in the meantime; then that restart announces itself.
+    // If the process has died again since, its next restart is announced instead.
     if system.pid(&name) == pid {
         app.hub.mark(
             MarkKind::Return,

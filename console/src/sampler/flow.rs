@@ -1,4 +1,4 @@
-//! The boxes of the picture: what each service did, and what it suppressed.
+//! The boxes of the diagram: what each service did, and which repeats it suppressed.
 
 use serde_json::{Map, Value, json};
 
@@ -131,7 +131,7 @@ impl Node<'_> {
         total.map(|total| total.round() as i64)
     }
 
-    /// What every service has that publishes or consumes events.
+    /// Counters of every service that publishes or consumes events.
     fn between_services(&mut self) {
         self.set("events", self.total("inbox_processed_total", &[]));
         self.set("published", self.total("outbox_published_total", &[]));

@@ -1,5 +1,5 @@
-//! How long orders take from the request to the shipment, from the newest orders of each sample. At human
-//! rates these are all orders; at high rates they are a sample.
+//! How long orders take from request to shipment, measured on the newest orders of each sample. At low rates
+//! these are all orders; at high rates they are a subset.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -17,19 +17,19 @@ const OPEN_MAX: usize = 200;
 const SHIPPED_MAX: usize = 400;
 /// The percentiles of a point cover this time.
 const WINDOW: Duration = Duration::from_secs(5);
-/// An order in this state is on its way.
+/// The state of an order that is not paid yet.
 const ORDER_PLACED: &str = "placed";
 
 #[derive(Default)]
 pub(super) struct Latency {
     open: HashMap<Uuid, DateTime<Utc>>,
-    /// Orders whose time was taken, so that none counts twice.
+    /// Orders that were measured, so that none counts twice.
     done: VecDeque<Uuid>,
     took: VecDeque<(Instant, u64)>,
 }
 
 impl Latency {
-    /// Takes the time of orders that have shipped, and watches those on their way.
+    /// Measures orders that have shipped, and watches those in progress.
     pub(super) fn see(&mut self, rows: &[OrderRow]) {
         for row in rows {
             match row.status.as_str() {
@@ -50,7 +50,7 @@ impl Latency {
 
     fn take(&mut self, row: &OrderRow) {
         let took = (row.updated_at - row.created_at).num_milliseconds().max(0);
-        // An order that shipped long before it was seen says nothing about now.
+        // An order that shipped long ago says nothing about the current window.
         let is_recent =
             Utc::now() - row.updated_at < chrono::Duration::seconds(WINDOW.as_secs() as i64);
         if is_recent {

@@ -28,7 +28,7 @@ const WANTED: [&str; 16] = [
     "psp_refunds_total",
     "psp_replays_total",
 ];
-/// Longest wait for one process: a paused one must not delay the state.
+/// Longest wait for one process: a paused process must not delay the state.
 const TIMEOUT: Duration = Duration::from_millis(400);
 /// Series of one process that are kept; a service exports far fewer of the wanted ones.
 const SERIES_MAX: usize = 500;
@@ -88,7 +88,7 @@ impl Process {
                 continue;
             }
             let (last, sum) = self.series.entry(series.to_owned()).or_default();
-            // A smaller value than before: the process restarted, and all of it is new.
+            // A smaller value means that the process restarted, so the whole value is new.
             *sum += if value < *last { value } else { value - *last };
             *last = value;
         }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_go_on_after_a_restart() {
+    fn totals_continue_after_a_restart() {
         let mut totals = Totals::default();
         let mut read = |text: &str| {
             totals

@@ -15,17 +15,18 @@ use crate::state::Proof;
 
 /// Between two checks while a page is open. Each costs what is new.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// The same while orders come fast: most are then read once, at their end.
+/// The same while many orders arrive: most are then read only once, in a terminal state.
 const BUSY_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while no page is open.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
-/// A check may take one part in this many of the time.
+/// A check may take one part in this many of the time, unless the pause would be longer than that of an idle
+/// console: one slow answer of a database must not hide the verdict for minutes.
 const COST_FACTOR: u32 = 10;
-/// A verdict without news for this long is no verdict: a database is down.
+/// If a check takes longer than this, the verdict becomes unknown: a database is down.
 const SILENCE_MAX: Duration = Duration::from_secs(6);
 /// Accepted orders that one check looks for: the newest, and the next ones of a walk over all.
-const NEWEST_ANSWERS_MAX: usize = 100;
-const WALKED_ANSWERS_MAX: usize = 100;
+const NEWEST_MAX: usize = 100;
+const WALKED_MAX: usize = 100;
 /// The invariant that the console checks itself.
 const LOST: &str = "L1 no accepted order is lost";
 
@@ -46,13 +47,13 @@ pub(crate) async fn check(app: Arc<App>) {
             (true, true) => BUSY_INTERVAL,
             (false, _) => IDLE_INTERVAL,
         };
-        // Until the history is read, steps follow each other.
+        // Until the history is read, there is no pause between steps.
         let interval = if checker.is_loaded {
             interval
         } else {
             Duration::ZERO
         };
-        let pause = interval.max(started.elapsed() * COST_FACTOR);
+        let pause = interval.max(IDLE_INTERVAL.min(started.elapsed() * COST_FACTOR));
         tokio::select! {
             () = app.stop.cancelled() => return,
             () = app.check_now.notified() => {}
@@ -64,7 +65,7 @@ pub(crate) async fn check(app: Arc<App>) {
 /// The last result.
 pub(super) fn latest(app: &App) -> Proof {
     Proof {
-        answers_2xx: app.hub.memory().answers_2xx,
+        responses_2xx: app.hub.memory().responses_2xx,
         ..app.proof().clone()
     }
 }
@@ -72,7 +73,7 @@ pub(super) fn latest(app: &App) -> Proof {
 struct Checker {
     books: invariants::Proof,
     is_loaded: bool,
-    answers: Answers,
+    accepted: AcceptedOrders,
     resets: u64,
 }
 
@@ -95,13 +96,13 @@ impl Checker {
         Self {
             books: invariants::Proof::new(databases),
             is_loaded: false,
-            answers: Answers::default(),
+            accepted: AcceptedOrders::default(),
             resets: app.hub.memory().resets,
         }
     }
 
-    /// One step. While it gets no answer the verdict is unknown; the numbers stay, and their age shows.
-    /// The step is not abandoned: it would have to read the history again.
+    /// One step. If it takes too long, the verdict becomes unknown, and the numbers and their time stay.
+    /// The step is not abandoned: the next one would have to read the history again.
     async fn step_or_unknown(&mut self, app: &App) {
         let resets = app.hub.memory().resets;
         if resets != self.resets {
@@ -117,7 +118,7 @@ impl Checker {
                 step.await
             }
         };
-        // The data may have been emptied since.
+        // The data may have been deleted since.
         match checked {
             Ok(proof) if app.hub.memory().resets == resets => *app.proof() = proof,
             _ => unknown(),
@@ -127,9 +128,9 @@ impl Checker {
     async fn step(&mut self, app: &App) -> anyhow::Result<Proof> {
         let mut checked = self.books.step().await?;
         self.is_loaded = checked.loaded;
-        self.answers.look(app).await?;
-        let lost = self.answers.lost.len();
-        if let Some(order) = self.answers.lost.first() {
+        self.accepted.check(app).await?;
+        let lost = self.accepted.lost.len();
+        if let Some(order) = self.accepted.lost.first() {
             add_lost(&mut checked, lost, *order);
         }
         Ok(Proof {
@@ -145,29 +146,29 @@ fn add_lost(checked: &mut ProofState, lost: usize, order: Uuid) {
     checked.problems.push(Violation {
         severity: Severity::Violated,
         invariant: LOST,
-        detail: format!("{order}: accepted, and does not exist ({lost} in all)"),
+        detail: format!("{order}: accepted, but does not exist ({lost} in total)"),
         order_id: Some(order.to_string()),
     });
 }
 
-/// Looks for the orders that the console got a 2xx for.
+/// Checks that every order for which the console received a 2xx exists.
 #[derive(Default)]
-struct Answers {
-    /// Where the walk over all answers continues.
+struct AcceptedOrders {
+    /// Where the walk over all of them continues.
     next: usize,
     lost: BTreeSet<Uuid>,
 }
 
-impl Answers {
-    async fn look(&mut self, app: &App) -> anyhow::Result<()> {
-        let all = app.hub.memory().answers();
-        let looked = self.choose(&all);
-        if looked.is_empty() {
+impl AcceptedOrders {
+    async fn check(&mut self, app: &App) -> anyhow::Result<()> {
+        let all = app.hub.memory().accepted();
+        let chosen = self.choose(&all);
+        if chosen.is_empty() {
             return Ok(());
         }
-        let existing = queries::existing(&app.pools.databases.order, &looked).await?;
+        let existing = queries::existing(&app.pools.databases.order, &chosen).await?;
         let existing: BTreeSet<Uuid> = existing.into_iter().collect();
-        self.lost = looked
+        self.lost = chosen
             .into_iter()
             .filter(|id| !existing.contains(id))
             .collect();
@@ -179,9 +180,9 @@ impl Answers {
         if self.next >= all.len() {
             self.next = 0;
         }
-        let walked = all[self.next..].iter().take(WALKED_ANSWERS_MAX);
+        let walked = all[self.next..].iter().take(WALKED_MAX);
         self.next += walked.len();
-        let newest = all.iter().rev().take(NEWEST_ANSWERS_MAX);
+        let newest = all.iter().rev().take(NEWEST_MAX);
         let chosen: BTreeSet<Uuid> = walked.chain(newest).chain(&self.lost).copied().collect();
         chosen.into_iter().collect()
     }
@@ -192,13 +193,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn walk_looks_for_every_answer_in_turn() {
+    fn walk_reaches_every_accepted_order() {
         let all: Vec<Uuid> = (0..350).map(Uuid::from_u128).collect();
-        let mut answers = Answers::default();
+        let mut accepted = AcceptedOrders::default();
         let mut seen = BTreeSet::new();
         for _ in 0..4 {
-            let chosen = answers.choose(&all);
-            assert!(chosen.len() <= NEWEST_ANSWERS_MAX + WALKED_ANSWERS_MAX);
+            let chosen = accepted.choose(&all);
+            assert!(chosen.len() <= NEWEST_MAX + WALKED_MAX);
             seen.extend(chosen);
         }
         assert_eq!(seen.len(), all.len());

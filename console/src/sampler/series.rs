@@ -64,7 +64,7 @@ impl Series {
     }
 }
 
-/// Orders that were placed with a key, and under an id of the caller.
+/// Orders that were placed with a key, and orders with an id that the client chose.
 fn accepted(app: &App, totals: &Totals) -> Option<f64> {
     let urls = &app.endpoints().urls.order;
     let with_key = ["route=\"POST /orders\"", "outcome=\"placed\""];

@@ -1,4 +1,4 @@
-//! Spans as moves between the boxes of the picture, at a rate that a person can watch.
+//! Turns spans into moves between the boxes of the diagram, at a rate that a person can follow.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) struct Moves {
 }
 
 impl Moves {
-    /// The move that a span stands for, unless there were enough in this second.
+    /// The move that a span stands for, unless this second already has enough.
     pub(crate) fn next(&mut self, span: &Span, followed: &[String]) -> Option<Move> {
         let it = of(span)?;
         let now = Instant::now();

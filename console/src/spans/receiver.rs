@@ -79,7 +79,7 @@ fn forward(app: &Arc<App>, body: Bytes) {
         .header(header::CONTENT_TYPE.as_str(), PROTOBUF)
         .body(body);
     app.background.spawn(async move {
-        // A collector that is down loses its copy; the console has its own.
+        // If the other collector is down, it misses this copy; the console keeps its own.
         let _ = request.send().await;
         drop(permit);
     });

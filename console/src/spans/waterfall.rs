@@ -1,5 +1,5 @@
-//! One order's spans as a waterfall, with the time in the outbox, in the topic and before a lease as waits
-//! of their own.
+//! One order's spans as a waterfall. Time in the outbox, in the topic and before a lease is shown as separate
+//! waits.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,10 +9,10 @@ use super::Span;
 
 /// The relay's attribute: how long the event was in the outbox before it was sent.
 const OUTBOX_WAIT_MS: &str = "outbox.wait_ms";
-/// Shorter waits are not shown: clocks and rounding make as much.
+/// Shorter waits are not shown: they are within the error of clocks and rounding.
 const WAIT_US_MIN: u64 = 200;
 
-/// None without spans.
+/// Returns `None` without spans.
 pub(crate) fn of(spans: &[Span]) -> Option<Trace> {
     let origin = spans.iter().map(|span| span.start_us).min()?;
     let end = spans.iter().map(|span| span.end_us).max()?;
@@ -26,7 +26,7 @@ pub(crate) fn of(spans: &[Span]) -> Option<Trace> {
     }
     let known: HashSet<String> = bars.iter().map(|bar| bar.id.clone()).collect();
     for bar in &mut bars {
-        // The parent may be the client's, or may have died with its process.
+        // The parent may be the client's, or may be lost because its process died.
         bar.parent = bar.parent.take().filter(|id| known.contains(id));
     }
     bars.sort_by(|one, other| {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_in_outbox_topic_and_table_are_bars_of_their_own() {
+    fn waits_in_outbox_topic_and_table_are_separate_bars() {
         let mut send = span(
             "b",
             "a",

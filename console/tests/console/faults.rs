@@ -22,6 +22,8 @@ fn process<'a>(state: &'a Value, name: &str) -> &'a Value {
 #[tokio::test]
 async fn payment_killed_mid_charge_is_charged_once() {
     let harness = Harness::start().await;
+    // The scenario waits for a service that has just died.
+    harness.post("/api/processes/order/kill", &json!({})).await;
     let placed = harness
         .post("/api/scenario/kill-mid-charge", &json!({}))
         .await;
@@ -33,9 +35,9 @@ async fn payment_killed_mid_charge_is_charged_once() {
     .await;
     assert!(has_mark(&state, "kill", "payment") && has_mark(&state, "death", "payment"));
     assert_eq!(process(&state, "payment")["restarts"], 1);
-    let story = harness.story_when(order, "shipped").await;
-    assert_eq!(story["charges_in_books"], 1);
-    let steps = story["steps"].as_array().unwrap();
+    let timeline = harness.timeline_when(order, "shipped").await;
+    assert_eq!(timeline["charges_in_books"], 1);
+    let steps = timeline["steps"].as_array().unwrap();
     let died = steps
         .iter()
         .find(|it| it["what"] == "payment died (signal 9)");
@@ -65,8 +67,10 @@ async fn armed_crash_point_kills_and_its_order_ships() {
     let marks = state["marks"].as_array().unwrap();
     let death = marks.iter().find(|it| it["kind"] == "death").unwrap();
     assert_eq!(death["order_id"], order);
-    let story = harness.story_when(order.as_str().unwrap(), "shipped").await;
-    assert_eq!(story["charges_in_books"], 1);
+    let timeline = harness
+        .timeline_when(order.as_str().unwrap(), "shipped")
+        .await;
+    assert_eq!(timeline["charges_in_books"], 1);
     let unknown = json!({ "service": "psp", "point": "none" });
     assert_eq!(
         harness.send("/api/crash-points", &unknown).await.status(),
@@ -94,16 +98,16 @@ async fn pause_cut_and_provider_faults_delay_and_never_charge_twice() {
         harness.state().await["flow"]["nodes"]["payment"]["leases"].as_i64() > Some(0)
     })
     .await;
-    let story = harness.get(&format!("/api/orders/{order}")).await;
-    assert_eq!(story["charges_in_books"], 0);
+    let timeline = harness.get(&format!("/api/orders/{order}")).await;
+    assert_eq!(timeline["charges_in_books"], 0);
     let fault = json!({ "id": "drop_after_charge" });
     harness.post("/api/provider-faults", &fault).await;
     harness.post("/api/network", &cut(false)).await;
     harness
         .post("/api/processes/receipt/resume", &json!({}))
         .await;
-    let story = harness.story_when(order, "shipped").await;
-    assert_eq!(story["charges_in_books"], 1);
+    let timeline = harness.timeline_when(order, "shipped").await;
+    assert_eq!(timeline["charges_in_books"], 1);
     eventually("the fault is spent and receipt runs", async || {
         let state = harness.state().await;
         state["armed"] == json!([]) && process(&state, "receipt")["state"] == "running"
@@ -113,10 +117,12 @@ async fn pause_cut_and_provider_faults_delay_and_never_charge_twice() {
 }
 
 #[tokio::test]
-async fn reset_empties_everything_and_the_system_goes_on() {
+async fn reset_deletes_everything_and_the_system_works_again() {
     let harness = Harness::start().await;
     let order = harness.place("once").await["order_id"].clone();
-    harness.story_when(order.as_str().unwrap(), "shipped").await;
+    harness
+        .timeline_when(order.as_str().unwrap(), "shipped")
+        .await;
     harness.post("/api/reset", &json!({})).await;
     let state = eventually_some("nothing is left", async || {
         let state = harness.state().await;
@@ -125,8 +131,10 @@ async fn reset_empties_everything_and_the_system_goes_on() {
     })
     .await;
     assert_eq!(state["orders"], json!([]));
-    assert_eq!(state["proof"]["answers_2xx"], 0);
+    assert_eq!(state["proof"]["responses_2xx"], 0);
     let order = harness.place("once").await["order_id"].clone();
-    harness.story_when(order.as_str().unwrap(), "shipped").await;
+    harness
+        .timeline_when(order.as_str().unwrap(), "shipped")
+        .await;
     harness.stop().await;
 }

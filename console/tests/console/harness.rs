@@ -11,7 +11,7 @@ use testkit::polling::eventually_some;
 use testkit::system::{System, SystemOptions};
 
 pub(crate) const TOKEN: &str = "testtoken1";
-/// Leases and time-outs of payment. Shorter ones would expire on a busy machine.
+/// Leases and timeouts of payment. Shorter ones would expire on a busy machine.
 const PAYMENT_ENV: [(&str, &str); 3] = [
     ("LEASE_MS", "2000"),
     ("PSP_TIMEOUT_MS", "1500"),
@@ -27,7 +27,7 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    /// A console of a system that is not there.
+    /// A console without a system to watch.
     pub(crate) async fn alone() -> Self {
         let listeners = Listeners::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         Self::serve(listeners, nowhere(), Controls::Containers(None), None)
@@ -115,12 +115,12 @@ impl Harness {
         self.get("/api/state").await
     }
 
-    /// Polls the story until it has the status.
-    pub(crate) async fn story_when(&self, order: &str, status: &str) -> Value {
+    /// Polls the timeline until it has the status.
+    pub(crate) async fn timeline_when(&self, order: &str, status: &str) -> Value {
         let path = format!("/api/orders/{order}");
         eventually_some(&format!("{order} is {status}"), async || {
-            let story = self.get(&path).await;
-            (story["status"] == status).then_some(story)
+            let timeline = self.get(&path).await;
+            (timeline["status"] == status).then_some(timeline)
         })
         .await
     }

@@ -1,33 +1,18 @@
-//! Placing orders, and the story of one.
+//! Placing orders, and the timeline of one.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use testkit::eventually;
+use testkit::order_spans::ORDER_SPANS;
 use testkit::polling::eventually_some;
 
 use crate::harness::Harness;
 
-/// Every hop of an order in its waterfall, by service and name; and the waits between them.
-const HOPS: [(&str, &str); 12] = [
-    ("order", "POST /orders"),
-    ("order", "send order.placed"),
-    ("payment", "process order.placed"),
-    ("payment", "charge"),
-    ("psp", "POST /v1/charges"),
-    ("payment", "send payment.captured"),
-    ("fulfilment", "process payment.captured"),
-    ("order", "process payment.captured"),
-    ("receipt", "process payment.captured"),
-    ("receipt", "SMTP receipt"),
-    ("fulfilment", "send fulfilment.shipped"),
-    ("order", "process fulfilment.shipped"),
-];
-
 #[tokio::test]
 async fn twenty_at_once_and_other_repeats_are_one_order_each() {
     let harness = Harness::start().await;
-    for (mode, answers) in [
+    for (mode, responses) in [
         ("once", 1),
         ("twice", 2),
         ("twenty", 20),
@@ -36,13 +21,13 @@ async fn twenty_at_once_and_other_repeats_are_one_order_each() {
     ] {
         let placed = harness.place(mode).await;
         let order = placed["order_id"].as_str().expect(mode);
-        let answered = placed["answers"].as_array().unwrap();
-        assert_eq!(answered.len(), answers, "{mode}");
-        let ids: BTreeSet<&str> = answered.iter().filter_map(accepted_id).collect();
+        let received = placed["responses"].as_array().unwrap();
+        assert_eq!(received.len(), responses, "{mode}");
+        let ids: BTreeSet<&str> = received.iter().filter_map(accepted_id).collect();
         assert_eq!(ids, BTreeSet::from([order]), "{mode}");
-        let statuses: Vec<&Value> = answered.iter().map(|it| &it["status"]).collect();
+        let statuses: Vec<&Value> = received.iter().map(|it| &it["status"]).collect();
         match mode {
-            "twice" => assert_eq!(answered[1]["replayed"], true),
+            "twice" => assert_eq!(received[1]["replayed"], true),
             "other_body" => assert_eq!(statuses, [201, 422]),
             "cut" => assert_eq!(statuses, [&Value::Null, &json!(201)]),
             _ => {}
@@ -62,11 +47,13 @@ async fn twenty_at_once_and_other_repeats_are_one_order_each() {
     harness.stop().await;
 }
 
-fn accepted_id(answer: &Value) -> Option<&str> {
-    let is_accepted = answer["status"]
+fn accepted_id(response: &Value) -> Option<&str> {
+    let is_accepted = response["status"]
         .as_u64()
         .is_some_and(|it| (200..300).contains(&it));
-    answer["body"]["order_id"].as_str().filter(|_| is_accepted)
+    response["body"]["order_id"]
+        .as_str()
+        .filter(|_| is_accepted)
 }
 
 #[tokio::test]
@@ -79,18 +66,18 @@ async fn order_is_one_joined_waterfall_with_its_waits() {
         .unwrap();
     let placed = harness.place("twice").await;
     let order = placed["order_id"].as_str().unwrap();
-    let story = eventually_some("every hop is in the trace", async || {
-        let story = harness.get(&format!("/api/orders/{order}")).await;
-        let spans = story["trace"]["spans"].as_array()?.clone();
+    let timeline = eventually_some("every hop is in the trace", async || {
+        let timeline = harness.get(&format!("/api/orders/{order}")).await;
+        let spans = timeline["trace"]["spans"].as_array()?.clone();
         let has = |(service, name): (&str, &str)| {
             spans
                 .iter()
                 .any(|it| it["service"] == service && it["name"] == name)
         };
-        HOPS.into_iter().all(has).then_some(story)
+        ORDER_SPANS.into_iter().all(has).then_some(timeline)
     })
     .await;
-    let spans = story["trace"]["spans"].as_array().unwrap();
+    let spans = timeline["trace"]["spans"].as_array().unwrap();
     let ids: BTreeSet<&str> = spans.iter().filter_map(|it| it["id"].as_str()).collect();
     assert_eq!(ids.len(), spans.len(), "ids are unique");
     // Only the two requests have no parent: everything else descends from them.
@@ -106,15 +93,15 @@ async fn order_is_one_joined_waterfall_with_its_waits() {
         .filter_map(|it| it["name"].as_str())
         .collect();
     assert!(waits.contains(&"order.placed in the topic"), "{waits:?}");
-    // The replay is in no table, so the story says that it was observed.
-    let steps = story["steps"].as_array().unwrap();
+    // The replay is in no table, so the timeline says that it was observed.
+    let steps = timeline["steps"].as_array().unwrap();
     let observed = steps.iter().filter(|it| it["source"] == "observed");
     assert_eq!(
         observed.filter(|it| it["severity"] == "duplicate").count(),
         1,
         "{steps:?}"
     );
-    assert_eq!(story["charges_in_books"], 1);
+    assert_eq!(timeline["charges_in_books"], 1);
     wait_for_move(&mut stream, order).await;
     drop(stream);
     for query in [&order[..20], placed["key"].as_str().unwrap()] {
@@ -124,11 +111,11 @@ async fn order_is_one_joined_waterfall_with_its_waits() {
     harness.stop().await;
 }
 
-/// The stream showed the order on its way.
+/// Waits until the stream has a move of the order.
 async fn wait_for_move(stream: &mut reqwest::Response, order: &str) {
     let mut seen = String::new();
     while !(seen.contains("event: move") && seen.contains(order)) {
-        let chunk = stream.chunk().await.unwrap().expect("the stream goes on");
+        let chunk = stream.chunk().await.unwrap().expect("the stream is open");
         seen.push_str(&String::from_utf8_lossy(&chunk));
     }
 }

@@ -1,4 +1,4 @@
-//! The proof turns red when the provider's books show a second charge, and amber when it is given back.
+//! The proof turns red when the provider's books show a second charge, and amber when it is refunded.
 
 use endpoints::{Service, database};
 use serde_json::Value;
@@ -13,7 +13,7 @@ async fn second_charge_is_red_and_its_refund_makes_it_amber() {
     let harness = Harness::start().await;
     let order = harness.place("once").await["order_id"].clone();
     let order = order.as_str().unwrap();
-    harness.story_when(order, "shipped").await;
+    harness.timeline_when(order, "shipped").await;
     let system = harness.system.as_ref().unwrap();
     let psp = database::connect(system.database_url(Service::Psp))
         .await

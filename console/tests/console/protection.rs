@@ -54,7 +54,7 @@ async fn other_origins_and_other_names_are_rejected() {
             .unwrap();
         assert_eq!(response.status(), expected, "{header}: {value}");
     }
-    // A page under another name could read the state after its name points here.
+    // DNS rebinding: a page of another site could read the state if its name pointed here.
     let request = harness.request(Method::GET, "/api/state");
     let response = request.header("host", "evil.example").send().await.unwrap();
     assert_eq!(response.status(), StatusCode::FORBIDDEN);
@@ -123,6 +123,6 @@ async fn stream_sends_a_state_at_once_and_ends_with_the_console() {
         "{first:?}"
     );
     harness.stop().await;
-    // Whatever was on its way, then the end.
+    // The stream may still deliver what was in flight; then it ends.
     while let Ok(Some(_)) = stream.chunk().await {}
 }

@@ -223,7 +223,7 @@ pub(super) const WINDOWS: &[Window] = &[
     },
     Window {
         number: 29,
-        dies: "a republication, between two pieces",
+        dies: "a republication, between two batches",
         durable: "the republication and its progress; some events marked for publishing again",
         repaired_by: "the guard of any replica continues it; until then relays publish nothing newer",
         points: Points::None("the test stores what a dead process leaves behind"),

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::operator::OperatorClient;
 use crate::{Endpoints, Service};
 
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// One fault. `reference` limits it to one order; without it the fault applies to the next request.
 #[derive(Debug, Serialize)]

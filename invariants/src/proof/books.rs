@@ -13,10 +13,10 @@ const PAGES_MAX: usize = 4;
 /// The provider assigns an id before it commits, so ids appear a little out of order. Each step reads
 /// this much again. A row that comes even later is found with its order, or by the walk.
 const OVERLAP_MS: u64 = 1_000;
-/// Ids begin with their time. One from further in the future than this was not made by the provider.
+/// Ids begin with their time. The provider did not create an id that is further in the future than this.
 const FUTURE_MS: u64 = 24 * 60 * 60 * 1_000;
-/// Such ids and pending rows that one step reads at most.
-const ODD_MAX: i64 = 1_000;
+/// Most rows with such an id, and most pending rows, that one step reads.
+const UNUSUAL_MAX: i64 = 1_000;
 /// Charges of the walk over all books that one step reads.
 const WALK_ROWS: i64 = 100;
 
@@ -56,7 +56,7 @@ impl Books {
         let mut pending = BTreeSet::new();
         for query in [PENDING_CHARGES, PENDING_REFUNDS] {
             let rows: Vec<Row> = sqlx::query_as(query)
-                .bind(ODD_MAX)
+                .bind(UNUSUAL_MAX)
                 .fetch_all(&mut *psp)
                 .await
                 .context("reading pending charges and refunds")?;
@@ -106,7 +106,7 @@ impl Position {
     ) -> anyhow::Result<bool> {
         let now_ms = Utc::now().timestamp_millis().unsigned_abs();
         let future = id_at(now_ms + FUTURE_MS);
-        self.page(psp, query, (future, Uuid::max()), ODD_MAX, touched)
+        self.page(psp, query, (future, Uuid::max()), UNUSUAL_MAX, touched)
             .await?;
         let mut after = self.after;
         for _ in 0..PAGES_MAX {

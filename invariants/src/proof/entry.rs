@@ -1,4 +1,4 @@
-//! What the proof keeps of one order, what it adds to the sums, and what is wrong with it. Pure.
+//! What the proof stores about one order, what the order adds to the sums, and its violations. Pure.
 
 use crate::Violation;
 use crate::ledger::OrderEntry;
@@ -15,15 +15,15 @@ pub(super) struct Entry {
 /// What a status means for the money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrderStatus {
-    /// On its way: placed or paid.
+    /// Not terminal: placed or paid.
     Open,
     Shipped,
-    /// At its end without money: declined, failed, cancelled or refunded. A declined or failed order can
-    /// be paid again; its next charge shows that.
+    /// Ended without money: declined, failed, cancelled or refunded. A declined or failed order can be paid
+    /// again; its next charge shows that.
     Unpaid,
 }
 
-/// An order's charges. Most orders have none or exactly their own, and those need no memory.
+/// An order's charges. Most orders have none, or one charge of their own amount; these need no memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Charges {
     #[default]
@@ -67,7 +67,7 @@ impl Entry {
     fn due(&self) -> i64 {
         match self.status {
             OrderStatus::Shipped => self.amount,
-            // The books may be ahead of the order: charged and not yet paid, refunded and not yet told.
+            // The books may be ahead of the order: its status may not show the charge or the refund yet.
             OrderStatus::Open if self.charges().kept_charges > 0 => self.amount,
             OrderStatus::Open | OrderStatus::Unpaid => 0,
         }
@@ -95,8 +95,8 @@ pub(super) struct Totals {
     pub(super) charged_more: i64,
     pub(super) not_charged_yet: i64,
     pub(super) ended_uncharged: i64,
-    taken: i64,
-    given_back: i64,
+    charged: i64,
+    refunded: i64,
     due: i64,
 }
 
@@ -111,15 +111,15 @@ impl Totals {
             _ => &mut self.charged_more,
         };
         *counter += sign;
-        self.taken += sign * charges.charged;
-        self.given_back += sign * charges.refunded;
+        self.charged += sign * charges.charged;
+        self.refunded += sign * charges.refunded;
         self.due += sign * entry.due();
     }
 
-    /// The same for charges without an order. A direct charge is its own reason.
+    /// The same for charges without an order. The amount of a direct charge is due.
     pub(super) fn add_other(&mut self, entry: &OrderEntry, is_direct: bool, sign: i64) {
-        self.taken += sign * entry.charged;
-        self.given_back += sign * entry.refunded;
+        self.charged += sign * entry.charged;
+        self.refunded += sign * entry.refunded;
         if is_direct {
             self.due += sign * entry.net_amount();
         }
@@ -127,10 +127,10 @@ impl Totals {
 
     pub(super) fn money(&self) -> Money {
         Money {
-            taken: self.taken,
-            given_back: self.given_back,
+            charged: self.charged,
+            refunded: self.refunded,
             due: self.due,
-            difference: self.taken - self.given_back - self.due,
+            difference: self.charged - self.refunded - self.due,
         }
     }
 }
@@ -214,7 +214,7 @@ mod tests {
         }
         totals.add_other(&regular(3), true, 1);
         let money = totals.money();
-        assert_eq!((money.taken, money.given_back, money.due), (23, 5, 13));
+        assert_eq!((money.charged, money.refunded, money.due), (23, 5, 13));
         // The second charge.
         assert_eq!(money.difference, 5);
         assert_eq!((totals.charged_once, totals.charged_more), (2, 1));

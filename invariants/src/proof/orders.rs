@@ -15,12 +15,12 @@ const PAGES_MAX: usize = 4;
 /// An order is stored with the time at which its transaction began, and another one may commit first. So
 /// each step reads this much again.
 const OVERLAP: TimeDelta = TimeDelta::seconds(1);
-/// Once in a while a step reads more again, for a transaction that took longer.
+/// From time to time a step reads further back, for a transaction that took longer.
 const LONG_OVERLAP: TimeDelta = TimeDelta::seconds(120);
 const LONG_OVERLAP_EVERY: TimeDelta = TimeDelta::seconds(60);
 
-/// New orders of all principals, in the order of time. The index begins with the principal, so each
-/// principal's end is read by itself.
+/// New orders of all principals, by time. The index begins with the principal, so the newest orders of each
+/// principal are read separately.
 const AFTER: &str = "
     with recursive known as (
         (select principal_id from orders order by principal_id limit 1)
@@ -37,13 +37,13 @@ const AFTER: &str = "
     ) as newest
     order by newest.created_at, newest.id limit $3";
 
-/// One look-up for each id: with a plain join the planner may read the whole table and compare.
+/// One lookup for each id: with a plain join the planner may read the whole table and compare.
 const BY_ID: &str = "select found.id, found.status, found.amount, found.created_at
      from unnest($1::uuid[]) as wanted (id) cross join lateral (
          select id, status, amount, created_at from orders where id = any(array[wanted.id])
      ) as found";
 
-/// The statuses of an order on its way, and of one that has shipped. All others end without money.
+/// The statuses of an open order, and of one that has shipped. All others end without money.
 const OPEN: [&str; 2] = ["placed", "paid"];
 const SHIPPED: &str = "shipped";
 
@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// A new status of the order service must be sorted in by hand.
+    /// A new status of the order service must be added here.
     #[test]
     fn every_status_of_the_order_service_has_a_meaning() {
         for status in Status::ALL {

@@ -15,7 +15,7 @@ pub struct ProofState {
     /// Of these, orders with exactly one captured charge in the provider's books, and with more.
     pub charged_once: i64,
     pub charged_more: i64,
-    /// Orders without a charge that are on their way, and those that ended without one.
+    /// Orders without a charge: open ones, and those that ended without one.
     pub not_charged_yet: i64,
     pub ended_uncharged: i64,
     pub money: Money,
@@ -27,12 +27,12 @@ pub struct ProofState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Money {
     /// Captured charges.
-    pub taken: i64,
+    pub charged: i64,
     /// Completed refunds.
-    pub given_back: i64,
-    /// The amounts of orders that shipped or are on their way with a charge, and of direct charges.
+    pub refunded: i64,
+    /// The amounts of shipped orders, of open orders with a charge, and of direct charges.
     pub due: i64,
-    /// Taken, less given back, less due. Zero if the money adds up.
+    /// Charged, less refunded, less due. Zero if the money adds up.
     pub difference: i64,
 }
 

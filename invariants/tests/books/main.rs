@@ -6,51 +6,24 @@
     reason = "a test fails by panicking, even in a helper function"
 )]
 
+mod mails;
+mod migrated;
 mod proof;
 mod proof_cost;
 mod tables;
 
 use invariants::{Databases, always, for_operator, settled};
 use sqlx::PgPool;
-use testkit::postgres::database;
 
 /// All databases, migrated.
 async fn databases() -> Databases {
-    let database_url = database::create_for_test("order").await.unwrap();
-    let order = PgPool::connect_lazy(&database_url).unwrap();
-    let migration = order::config::Migration {
-        database_url,
-        demo_data: false,
-    };
-    order::startup::migrate(migration).await.unwrap();
-    let database_url = database::create_for_test("payment").await.unwrap();
-    let payment = PgPool::connect_lazy(&database_url).unwrap();
-    let migration = payment::config::Migration {
-        database_url,
-        demo_data: false,
-    };
-    payment::startup::migrate(migration).await.unwrap();
-    let database_url = database::create_for_test("receipt").await.unwrap();
-    let receipt = PgPool::connect_lazy(&database_url).unwrap();
-    let migration = receipt::config::Migration { database_url };
-    receipt::startup::migrate(migration).await.unwrap();
-    let database_url = database::create_for_test("psp").await.unwrap();
-    let psp = PgPool::connect_lazy(&database_url).unwrap();
-    let migration = psp::config::Migration { database_url };
-    psp::startup::migrate(migration).await.unwrap();
-    let database_url = database::create_for_test("fulfilment").await.unwrap();
-    let fulfilment = PgPool::connect_lazy(&database_url).unwrap();
-    let migration = fulfilment::config::Migration {
-        database_url,
-        demo_data: false,
-    };
-    fulfilment::startup::migrate(migration).await.unwrap();
+    let open = |url: String| PgPool::connect_lazy(&url).unwrap();
     Databases {
-        order,
-        payment,
-        receipt,
-        fulfilment,
-        psp,
+        order: open(migrated::order().await),
+        payment: open(migrated::payment().await),
+        receipt: open(migrated::receipt().await),
+        fulfilment: open(migrated::fulfilment().await),
+        psp: open(migrated::psp().await),
     }
 }
 
@@ -117,7 +90,7 @@ async fn listed(databases: &Databases) -> Vec<String> {
 
 /// Order's database was restored to a state before this order.
 #[tokio::test]
-async fn lost_order_is_listed_for_a_person() {
+async fn lost_order_is_listed_for_operator() {
     let databases = databases().await;
     let id = "00000000-0000-0000-0000-000000000007";
     run(
@@ -143,7 +116,7 @@ async fn lost_order_is_listed_for_a_person() {
     )
     .await;
     let lost = format!(
-        "O1 order is lost: {id}: attempt 1 captured, 5000 USD, shipped (only a person can settle it)"
+        "O1 order is lost: {id}: attempt 1 captured, 5000 USD, shipped (only an operator can settle it)"
     );
     assert_eq!(listed(&databases).await, [lost]);
     // Its money and its shipment are explained: nothing is violated.
@@ -173,7 +146,7 @@ async fn lost_order_is_listed_for_a_person() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_person_is_listed() {
+async fn what_waits_for_operator_is_listed() {
     let databases = databases().await;
     run(
         &databases.psp,
@@ -198,10 +171,10 @@ async fn what_waits_for_a_person_is_listed() {
          values ('g', gen_random_uuid(), '{}', '{}', 0, 0, 'cause', 5, true)",
     )
     .await;
-    let for_a_person = "(only a person can settle it)";
+    let for_operator = "(only an operator can settle it)";
     let expected = [
-        format!("O2 charge is unexplained: ch_1: 900 USD for o-1 {for_a_person}"),
-        format!("O4 message is parked: 1 in receipt {for_a_person}"),
+        format!("O2 charge is unexplained: ch_1: 900 USD for o-1 {for_operator}"),
+        format!("O4 message is parked: 1 in receipt {for_operator}"),
     ];
     assert_eq!(listed(&databases).await, expected);
     let found = settled(&databases).await.unwrap();
@@ -215,4 +188,38 @@ async fn what_waits_for_a_person_is_listed() {
     assert_eq!(listed(&databases).await, expected[1..]);
     let found = settled(&databases).await.unwrap();
     assert!(found.is_empty(), "{found:?}");
+}
+
+#[tokio::test]
+async fn failed_refunds_and_waiting_mails_are_listed() {
+    let databases = databases().await;
+    run(
+        &databases.payment,
+        "insert into refunds (charge_id, key, order_id, attempt, amount, currency, reason, status,
+                              failure_code, correlation_id)
+         values ('ch_1', 'refund:1', '00000000-0000-0000-0000-000000000007', 1, 900, 'USD',
+                 'cancelled', 'failed', 'account_closed', 'c'),
+                ('ch_2', 'refund:2', '00000000-0000-0000-0000-000000000008', 1, 900, 'USD',
+                 'cancelled', 'pending', null, 'c')",
+    )
+    .await;
+    run(
+        &databases.receipt,
+        "insert into receipts (event_id, mail_type, order_id, attempt, recipient, lines, status,
+                               correlation_id, last_error, sent_at)
+         select gen_random_uuid(), 'decline', gen_random_uuid(), 1, 'a@b', '[]', mail.status, 'c',
+                'error', case mail.status when 'sent' then now() end
+         from unnest(array['held', 'held', 'unknown', 'failed', 'pending', 'sent'])
+            as mail (status)",
+    )
+    .await;
+    let for_operator = "(only an operator can settle it)";
+    let refund = "ch_1 of order 00000000-0000-0000-0000-000000000007: account_closed";
+    let expected = [
+        format!("O3 refund has failed: {refund} {for_operator}"),
+        format!("O5 mail waits: 1 failed {for_operator}"),
+        format!("O5 mail waits: 2 held {for_operator}"),
+        format!("O5 mail waits: 1 unknown {for_operator}"),
+    ];
+    assert_eq!(listed(&databases).await, expected);
 }

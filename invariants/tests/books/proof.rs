@@ -34,7 +34,7 @@ async fn second_charge_of_an_old_order_is_found_and_heals() {
     let state = proof.step().await.unwrap();
     assert_eq!(state.verdict, Verdict::Repaired);
     assert_eq!(severities(&state), [(Some(&*old), Severity::Repaired)]);
-    assert_eq!((state.money.given_back, state.money.difference), (5_000, 0));
+    assert_eq!((state.money.refunded, state.money.difference), (5_000, 0));
 
     let delete = "delete from charges where id = $1";
     tables.change_books(delete, charge).await;
@@ -88,14 +88,14 @@ async fn order_is_followed_from_placed_to_its_end() {
         .add_charge(charge, &order.to_string(), "pending")
         .await;
     let state = proof.step().await.unwrap();
-    assert_eq!((state.not_charged_yet, state.money.taken), (1, 0));
+    assert_eq!((state.not_charged_yet, state.money.charged), (1, 0));
 
     let capture = "update charges set status = 'captured' where id = $1";
     tables.change_books(capture, charge).await;
     let state = proof.step().await.unwrap();
     let on_its_way = Money {
-        taken: 5_000,
-        given_back: 0,
+        charged: 5_000,
+        refunded: 0,
         due: 5_000,
         difference: 0,
     };
@@ -105,10 +105,10 @@ async fn order_is_followed_from_placed_to_its_end() {
     tables.set_status(order, "paid").await;
     tables.add_refund(charge, "pending").await;
     assert_eq!(proof.step().await.unwrap().money, on_its_way);
-    let give_back = "update refunds set status = 'refunded' where charge_id = $1";
-    tables.change_books(give_back, charge).await;
+    let complete = "update refunds set status = 'refunded' where charge_id = $1";
+    tables.change_books(complete, charge).await;
     let state = proof.step().await.unwrap();
-    assert_eq!((state.money.given_back, state.money.due), (5_000, 0));
+    assert_eq!((state.money.refunded, state.money.due), (5_000, 0));
     tables.set_status(order, "refunded").await;
     let state = proof.step().await.unwrap();
     assert_eq!((state.verdict, state.money.difference), (Verdict::Holds, 0));
@@ -132,7 +132,7 @@ async fn shipment_without_a_charge_is_violated() {
     assert_eq!(proof.step().await.unwrap().verdict, Verdict::Holds);
 }
 
-/// A declined order is at its end until the customer pays again; then its charge is as it should be.
+/// A declined order is terminal until the customer pays again; then its charge is expected.
 #[tokio::test]
 async fn declined_order_that_is_paid_again_holds() {
     let tables = Tables::create().await;

@@ -1,9 +1,10 @@
-//! Real tables of order, payment and provider, filled by hand.
+//! Real tables of order, payment and provider, filled manually.
 
 use invariants::{Databases, Proof, ProofState};
 use sqlx::PgPool;
-use testkit::postgres::database;
 use uuid::Uuid;
+
+use crate::migrated;
 
 /// Steps after which a small history must be read.
 const STEPS_MAX: usize = 50;
@@ -19,23 +20,9 @@ pub(crate) struct Tables {
 
 impl Tables {
     pub(crate) async fn create() -> Self {
-        let order_url = database::create_for_test("order").await.unwrap();
-        let migration = order::config::Migration {
-            database_url: order_url.clone(),
-            demo_data: false,
-        };
-        order::startup::migrate(migration).await.unwrap();
-        let payment_url = database::create_for_test("payment").await.unwrap();
-        let migration = payment::config::Migration {
-            database_url: payment_url.clone(),
-            demo_data: false,
-        };
-        payment::startup::migrate(migration).await.unwrap();
-        let psp_url = database::create_for_test("psp").await.unwrap();
-        let migration = psp::config::Migration {
-            database_url: psp_url.clone(),
-        };
-        psp::startup::migrate(migration).await.unwrap();
+        let order_url = migrated::order().await;
+        let payment_url = migrated::payment().await;
+        let psp_url = migrated::psp().await;
         let open = |url: &str| PgPool::connect_lazy(url).unwrap();
         Self {
             order: open(&order_url),

@@ -1,8 +1,8 @@
 //! `catch_up`: payment is killed under load and stays down until a backlog has built up. How long the backlog takes
 //! after payment starts again, relative to the same backlog at the rate of a drain that no kill preceded.
 //!
-//! The backlog are the orders that were sent after the kill. Those that payment worked on when it died wait for
-//! their leases; they are counted separately.
+//! The backlog consists of the orders that were sent after the kill. Orders that payment was working on when it
+//! died wait for their leases, and are counted separately.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -37,7 +37,7 @@ pub(super) fn steps(pairs: usize) -> usize {
     2 * pairs + 1
 }
 
-/// A database and a topic of its own, beside those of the running system.
+/// A separate database and topic, next to those of the running system.
 struct Outbox {
     pool: PgPool,
     brokers: String,

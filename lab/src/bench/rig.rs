@@ -1,4 +1,4 @@
-//! The system under measurement, with connections to the databases that tell what became of the orders.
+//! The system under measurement, with connections to the databases that show the outcome of the orders.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -26,7 +26,7 @@ pub(super) const MIX: Mix = Mix {
     duplicate_share: 0.05,
     hangup_share: 0.02,
 };
-/// For latencies: a client that hangs up repeats its order half a second later, which is not the system's doing.
+/// For latencies: a client that hangs up repeats its order half a second later, which the system does not cause.
 pub(super) const MIX_WITHOUT_HANGUPS: Mix = Mix {
     hangup_share: 0.0,
     ..MIX
@@ -49,7 +49,7 @@ pub(super) struct Rig {
     pub(super) orders: PgPool,
     receipts: PgPool,
     psp: PgPool,
-    /// Every order that any run was promised.
+    /// Every order that was accepted in any run.
     accepted: Mutex<Vec<Accepted>>,
 }
 
@@ -71,7 +71,7 @@ impl Rig {
             postgres: place.postgres,
             prefix: place.prefix,
             bin_dir: place.bin_dir,
-            // A process that dies by itself would distort the figures. It stays down, and the run fails.
+            // A process that dies unexpectedly would distort the figures. It stays down, and the run fails.
             restart: false,
             env,
             ..SystemOptions::default()

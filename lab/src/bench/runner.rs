@@ -103,7 +103,7 @@ fn count_steps(args: &Args, scale: &Scale) -> usize {
         Ratio::Intake => intake::steps(scale.pairs),
         Ratio::Relay => relay::steps(scale.pairs),
         Ratio::EndToEnd => end_to_end::steps(scale.pairs) + overload::STEPS,
-        // Without the closed loops of `end_to_end` it needs one of its own.
+        // Without the closed loops of `end_to_end` it needs its own closed loop.
         Ratio::Latency => {
             latency::steps(scale.pairs) + usize::from(!args.measures(Ratio::EndToEnd))
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The sizes of one run. They are part of the report: figures of different sizes compare badly.
+/// The sizes of one run. They are part of the report: figures of runs of different sizes cannot be compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scale {
     pub(crate) name: String,

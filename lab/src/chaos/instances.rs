@@ -11,7 +11,10 @@ use endpoints::{Endpoints, Service, client};
 
 use super::place::REASON;
 
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Long enough for a busy machine: a process that was just resumed answers late.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a service may take to become ready, after an earlier experiment.
+const READY_MAX: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Payment's gauge of calls to the provider that are in flight.
 const IN_FLIGHT_GAUGE: &str = "charges_in_flight";
@@ -26,7 +29,7 @@ pub(super) struct Caller {
     #[arg(long)]
     none: bool,
     /// Longest wait.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 60)]
     seconds: u64,
 }
 
@@ -58,12 +61,15 @@ pub(super) struct Disarm {
 
 pub(super) async fn ready(endpoints: &Endpoints) -> anyhow::Result<()> {
     let http = client::http(REQUEST_TIMEOUT)?;
+    let deadline = Instant::now() + READY_MAX;
     for service in Service::ALL {
         let url = format!("{}/readyz", endpoints.url(service));
-        let response = http.get(url).send().await;
-        response
-            .and_then(reqwest::Response::error_for_status)
-            .with_context(|| format!("{service} is not ready"))?;
+        while let Err(error) = get(&http, &url).await {
+            if Instant::now() >= deadline {
+                return Err(error.context(format!("{service} is not ready")));
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
     }
     Ok(())
 }
@@ -71,22 +77,34 @@ pub(super) async fn ready(endpoints: &Endpoints) -> anyhow::Result<()> {
 pub(super) async fn caller(args: Caller) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(args.seconds);
     loop {
-        match (first_caller(&args.urls).await?, args.none) {
-            (Some(url), false) => {
+        let found = first_caller(&args.urls).await;
+        let late = Instant::now() >= deadline;
+        match (found, args.none) {
+            (Ok(Some(url)), false) => {
                 println!("{url}");
                 return Ok(());
             }
-            (None, true) => return Ok(()),
-            (Some(url), true) if Instant::now() >= deadline => {
+            (Ok(None), true) => return Ok(()),
+            (Ok(Some(url)), true) if late => {
                 bail!("{url} still has a call to the provider in flight")
             }
-            (None, false) if Instant::now() >= deadline => {
+            (Ok(None), false) if late => {
                 bail!("no replica of payment has a call to the provider in flight")
             }
+            // A replica that does not answer counts as "not yet".
+            (Err(error), _) if late => return Err(error),
             _ => {}
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
+}
+
+/// The text of a successful response.
+async fn get(http: &reqwest::Client, url: &str) -> anyhow::Result<String> {
+    let response = http.get(url).send().await;
+    let response = response.and_then(reqwest::Response::error_for_status);
+    let text = response.with_context(|| format!("GET {url}"))?.text().await;
+    text.with_context(|| format!("GET {url}"))
 }
 
 async fn first_caller(urls: &[String]) -> anyhow::Result<Option<&str>> {
@@ -99,14 +117,7 @@ async fn first_caller(urls: &[String]) -> anyhow::Result<Option<&str>> {
 }
 
 async fn calls_in_flight(url: &str) -> anyhow::Result<f64> {
-    let metrics = client::http(REQUEST_TIMEOUT)?
-        .get(format!("{url}/metrics"))
-        .send()
-        .await
-        .and_then(reqwest::Response::error_for_status)
-        .with_context(|| format!("GET {url}/metrics"))?
-        .text()
-        .await?;
+    let metrics = get(&client::http(REQUEST_TIMEOUT)?, &format!("{url}/metrics")).await?;
     let value = metrics
         .lines()
         .find_map(|line| line.strip_prefix(IN_FLIGHT_GAUGE)?.trim().parse().ok());

@@ -23,7 +23,7 @@ pub(super) struct Args {
     #[arg(required = true)]
     orders: Vec<Uuid>,
     /// Longest wait. With 0, the condition must hold now.
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 90)]
     seconds: u64,
 }
 

@@ -13,7 +13,7 @@ unsupported_reason() {
 
 # A pod takes some seconds to die. The provider must hold the charge for longer.
 # shellcheck disable=SC2034  # for lib.sh
-hold_seconds=20
+hold_seconds=${HOLD_SECONDS:-20}
 
 lab() { cluster exec deploy/lab -c lab -- /bin/lab "$@" </dev/null; }
 chargeonce() { cluster exec deploy/lab -c lab -- /bin/chargeonce "$@" </dev/null; }

@@ -4,10 +4,11 @@
 mod order_message;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use events::{Envelope, EventType, Line};
-use inbox::{Delivery, Handler};
+use inbox::{Delivery, Handler, WrongDatabase};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -15,11 +16,32 @@ use crate::domain::{
     Decision, PriorDecision, Reaction, RejectionReason, Status, allocate, next, react,
 };
 use crate::store::shipments::{self, NewDecision};
-use crate::store::stock;
+use crate::store::{recalled, stock};
 use order_message::{OrderMessage, WANTED};
+
+/// What stops a service that was started too early after a restore.
+const NOT_RECALLED: WrongDatabase = WrongDatabase(
+    "this database was restored from a backup and does not have all decisions: stop every replica and run \
+     `fulfilment recall`, see docs/restore.md",
+);
 
 pub struct ShipPaid {
     pub wake: outbox::Wake,
+    /// Whether this process has seen that its database has all decisions.
+    pub has_all_decisions: AtomicBool,
+}
+
+impl ShipPaid {
+    /// An error if the database was restored and nothing was recalled since. Checked once: a service must not
+    /// run during a restore.
+    async fn ensure_all_decisions(&self, tx: &mut PgConnection) -> anyhow::Result<()> {
+        if !self.has_all_decisions.load(Ordering::Relaxed) {
+            let is_complete = recalled::is_complete(tx).await.context("reading recalls")?;
+            anyhow::ensure!(is_complete, NOT_RECALLED);
+            self.has_all_decisions.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
 }
 
 impl Handler for ShipPaid {
@@ -28,6 +50,7 @@ impl Handler for ShipPaid {
     }
 
     async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<()> {
+        self.ensure_all_decisions(tx).await?;
         let mut messages = Vec::with_capacity(new.len());
         for delivery in new {
             messages.push(OrderMessage::decode(delivery)?);

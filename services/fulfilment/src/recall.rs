@@ -1,9 +1,9 @@
 //! `fulfilment recall`: reads this service's own decisions back from the topic, after its database was
 //! restored to an older state.
 //!
-//! A service that does not know its decisions would decide again, perhaps differently: it could reject,
-//! and so refund, what it has shipped. So it runs before the service starts. It only adds: a decision
-//! that the database has is never changed, and a repeat finds everything known.
+//! A service that does not know its decisions would decide again, perhaps differently: it could reject an
+//! order that it has shipped, and payment would refund it. So the recall runs before the service starts. It
+//! only adds decisions and never changes one that the database has, so it can be repeated.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -35,9 +35,9 @@ pub struct Recalled {
     pub later_attempts: usize,
     /// Orders about which topic and database disagree.
     pub contradictions: BTreeSet<Uuid>,
-    /// Pieces that were shipped and that the stock does not have, per SKU.
+    /// Units that were shipped but that the stock does not have, per SKU.
     pub short: BTreeMap<String, i64>,
-    /// Shipped orders whose content is not in the topic any more: their stock is not reserved.
+    /// Shipped orders whose content is no longer in the topic: their stock is not reserved.
     pub without_lines: Vec<Uuid>,
 }
 
@@ -49,7 +49,7 @@ struct Decided {
     envelope: Envelope,
 }
 
-/// Reads the whole topic. Every batch is one commit, so a recall that was interrupted is repeated.
+/// Reads the whole topic. Every batch is one commit, so an interrupted recall can be repeated.
 pub async fn recall(settings: &Recall) -> anyhow::Result<Recalled> {
     let mut connection = PgConnection::connect(&settings.database_url)
         .await
@@ -58,7 +58,7 @@ pub async fn recall(settings: &Recall) -> anyhow::Result<Recalled> {
     ensure!(
         running == 0,
         "the fulfilment service is connected to this database ({running} sessions): stop every \
-         replica first, because it decides without the decisions in the topic"
+         replica first, because it would decide without knowing the decisions in the topic"
     );
     let mut history =
         History::open(&settings.kafka.kafka_brokers, &settings.kafka.kafka_topic).await?;
@@ -85,6 +85,10 @@ pub async fn recall(settings: &Recall) -> anyhow::Result<Recalled> {
         tx.commit().await.context("committing decisions")?;
     }
     recall.without_lines = recalled::without_lines(&mut connection).await?;
+    // Last, because a recall that was interrupted does not count.
+    recalled::complete(&mut connection)
+        .await
+        .context("recording the recall")?;
     connection.close().await.context("closing the connection")?;
     Ok(recall)
 }
@@ -156,13 +160,13 @@ impl Recalled {
         shipments::record_rejected_attempts(tx, &later)
             .await
             .context("adding later attempts")?;
-        // Published once more, under the same ids. Then the outbox has them again, in case another
-        // service needs them later.
+        // Published again, with the same ids. The outbox then has them, in case another service needs
+        // them later.
         outbox::enqueue(tx, &events).await.context("writing events")
     }
 
-    /// A decision may be in the topic before the payment, if the broker lost its data once: then the
-    /// content of the order comes later.
+    /// If the broker once lost its data, a decision may come before its payment in the topic. Then the content
+    /// of the order comes later.
     async fn fill_in(
         &mut self,
         tx: &mut PgConnection,
@@ -194,8 +198,8 @@ impl Recalled {
         self.take(tx, &taken).await
     }
 
-    /// Reserves what was shipped. It was there when it was shipped, so a missing piece is a difference
-    /// between the table and the warehouse, and not a reason to forget the shipment.
+    /// Reserves what was shipped. The units existed when they were shipped. So a missing unit is a difference
+    /// between the table and the warehouse, and no reason to drop the shipment.
     async fn take(
         &mut self,
         tx: &mut PgConnection,
@@ -278,22 +282,23 @@ impl fmt::Display for Recalled {
                 "{later_attempts} rejections of later attempts were missing too"
             )?;
         }
-        for (sku, pieces) in &self.short {
+        for (sku, units) in &self.short {
             writeln!(
                 f,
-                "! {sku}: {pieces} pieces more were shipped than the stock had: count it"
+                "! {sku}: {units} more units were shipped than the stock had: count the stock"
             )?;
         }
         for order in &self.without_lines {
             writeln!(
                 f,
-                "! {order}: shipped, and its content is not in the topic: correct the stock"
+                "! {order}: shipped, but its content is no longer in the topic: correct the stock"
             )?;
         }
         for order in &self.contradictions {
             writeln!(
                 f,
-                "✗ {order}: the database has the opposite decision; nothing was changed"
+                "✗ {order}: the database has the opposite decision; nothing was changed: find out whether it \
+                 shipped"
             )?;
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! Assembles the fulfilment service.
 
+use std::sync::atomic::AtomicBool;
+
 use anyhow::Context as _;
 use application::{Application, Builder};
 use outbox::Wake;
@@ -17,7 +19,10 @@ const DEMO_AVAILABLE: i64 = 1_000_000_000;
 
 pub async fn build(config: Config) -> anyhow::Result<Application> {
     let wake = Wake::default();
-    let ship = ShipPaid { wake: wake.clone() };
+    let ship = ShipPaid {
+        wake: wake.clone(),
+        has_all_decisions: AtomicBool::default(),
+    };
     let group = config.application.kafka_group.clone();
     let builder = Builder::new("fulfilment", config.application)?;
     let pool = builder.pool().clone();

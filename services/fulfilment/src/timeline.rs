@@ -1,7 +1,7 @@
-//! This service's part of an order's story.
+//! This service's part of an order's timeline.
 
 use events::Line;
-use operators::{Asked, ReadPart};
+use operators::{PartQuery, ReadPart};
 use sqlx::PgConnection;
 use steps::{Part, ROWS_MAX, Step};
 
@@ -14,9 +14,9 @@ pub struct Reader {
 }
 
 impl ReadPart for Reader {
-    async fn read(&self, connection: &mut PgConnection, asked: &Asked) -> sqlx::Result<Part> {
-        let mut part = Part::new("fulfilment", asked.order_id);
-        let shipment = store::shipment(connection, asked.order_id).await?;
+    async fn read(&self, connection: &mut PgConnection, query: &PartQuery) -> sqlx::Result<Part> {
+        let mut part = Part::new("fulfilment", query.order_id);
+        let shipment = store::shipment(connection, query.order_id).await?;
         let attempt = shipment.as_ref().map_or(1, |row| row.attempt);
         outbox::add_steps(connection, &mut part).await?;
         inbox::add_steps(connection, &self.group, attempt, &mut part).await?;

@@ -1,6 +1,8 @@
-//! Applies the events of payment and fulfilment to the orders. If a payment failed only because its key can
-//! no longer be used at the provider, the next attempt is opened in the same commit.
+//! Applies the events of payment and fulfilment to the orders. What follows a failed payment is in the same
+//! commit: the next attempt, if only the key can no longer be used at the provider, or else an event for the
+//! customer.
 
+mod announce;
 mod reopen;
 
 use std::collections::BTreeMap;
@@ -13,16 +15,16 @@ use serde::Deserialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::{Status, catch_up, next, reopens};
+use crate::domain::{AfterFailure, Status, after_failure, catch_up, next};
 use crate::store::orders::{self, Change, State};
 
 pub struct FollowOrders {
-    /// How many times this service opens the next attempt of one order by itself.
+    /// How many times this service opens the next attempt of one order automatically.
     pub reopens_max: u16,
     /// Wakes the relay.
     pub wake: outbox::Wake,
     /// Whether the batch has written events.
-    pub reopened: AtomicBool,
+    pub wrote_events: AtomicBool,
     /// The consumer group, under which messages are recorded as processed.
     pub group: String,
 }
@@ -43,7 +45,7 @@ impl Handler for FollowOrders {
         let folded = self.fold(states, new)?;
         if !folded.unknown.is_empty() {
             // The order was lost with the database and may be placed again, under its id. Then its events
-            // are published again, and must not be taken for duplicates.
+            // are published again, and must not count as duplicates.
             inbox::processed::forget(tx, &self.group, &folded.unknown)
                 .await
                 .context("forgetting events of unknown orders")?;
@@ -60,14 +62,15 @@ impl Handler for FollowOrders {
                 "{applied} of {expected} changes applied"
             );
         }
+        announce::apply(tx, &folded.failed).await?;
         reopen::apply(tx, &folded.reopened).await?;
-        let reopened = !folded.reopened.is_empty();
-        self.reopened.store(reopened, Ordering::Relaxed);
+        let wrote_events = !folded.failed.is_empty() || !folded.reopened.is_empty();
+        self.wrote_events.store(wrote_events, Ordering::Relaxed);
         Ok(())
     }
 
     fn committed(&self) {
-        if self.reopened.swap(false, Ordering::Relaxed) {
+        if self.wrote_events.swap(false, Ordering::Relaxed) {
             self.wake.wake();
         }
     }
@@ -76,6 +79,8 @@ impl Handler for FollowOrders {
 /// The result of a batch.
 struct Folded<'a> {
     changes: Vec<Change>,
+    /// Failed payments after which the order waits for its customer.
+    failed: Vec<&'a Delivery>,
     /// Orders whose next attempt is opened, with the event that failed the last one.
     reopened: Vec<&'a Delivery>,
     /// Events about orders that do not exist here.
@@ -101,7 +106,7 @@ struct PaymentOutcome {
 impl FollowOrders {
     /// Runs the events of each order through the state machine, in the order of their arrival.
     fn fold<'a>(&self, states: Vec<State>, new: &[&'a Delivery]) -> anyhow::Result<Folded<'a>> {
-        let (mut orders, mut unknown) = (BTreeMap::new(), Vec::new());
+        let (mut orders, mut unknown, mut failed) = (BTreeMap::new(), Vec::new(), Vec::new());
         for state in states {
             orders.insert(state.id, Progress::of(state)?);
         }
@@ -126,13 +131,20 @@ impl FollowOrders {
                 );
                 continue;
             }
-            let (cancelled, reopened) = (order.change.cancel_requested, order.reopened);
-            let reopens = reopens(outcome.retry, cancelled, reopened, self.reopens_max);
-            order.reopen = reopens.then_some(*delivery);
+            order.reopen = None;
+            if event == EventType::PaymentFailed {
+                let (cancelled, reopened) = (order.change.cancel_requested, order.reopened);
+                match after_failure(outcome.retry, cancelled, reopened, self.reopens_max) {
+                    AfterFailure::Reopen => order.reopen = Some(*delivery),
+                    AfterFailure::AskCustomer => failed.push(*delivery),
+                    AfterFailure::Cancel => {}
+                }
+            }
         }
         let reopened = orders.values().filter_map(|order| order.reopen).collect();
         let changes = orders.into_values().map(|order| order.change);
         Ok(Folded {
+            failed,
             reopened,
             unknown,
             changes: changes.filter(|change| change.steps > 0).collect(),

@@ -9,5 +9,5 @@ pub mod status;
 
 pub use cancellation::{Cancellation, cancel};
 pub use draft::{Draft, InvalidDraft};
-pub use payment::{NotPayable, PaymentRequest, pay_again, reopens};
+pub use payment::{AfterFailure, NotPayable, PaymentRequest, after_failure, pay_again};
 pub use status::{FIRST_VERSION, Status, catch_up, next};

@@ -40,7 +40,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let follow_orders = FollowOrders {
         reopens_max: config.payment_reopens_max,
         wake: wake.clone(),
-        reopened: AtomicBool::default(),
+        wrote_events: AtomicBool::default(),
         group,
     };
     let mut builder = builder

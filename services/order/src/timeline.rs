@@ -1,9 +1,9 @@
-//! This service's part of an order's story.
+//! This service's part of an order's timeline.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use events::EventType;
 use idempotency::timeline::{self as keys, KeyRecord};
-use operators::{Asked, ReadPart};
+use operators::{PartQuery, ReadPart};
 use sqlx::PgConnection;
 use steps::{Part, ROWS_MAX, Step};
 
@@ -17,12 +17,12 @@ pub struct Reader {
 }
 
 impl ReadPart for Reader {
-    async fn read(&self, connection: &mut PgConnection, asked: &Asked) -> sqlx::Result<Part> {
-        let mut part = Part::new("order", asked.order_id);
-        let Some(order) = store::order(connection, asked.order_id).await? else {
+    async fn read(&self, connection: &mut PgConnection, query: &PartQuery) -> sqlx::Result<Part> {
+        let mut part = Part::new("order", query.order_id);
+        let Some(order) = store::order(connection, query.order_id).await? else {
             return Ok(part);
         };
-        let items = store::items(connection, asked.order_id, ROWS_MAX).await?;
+        let items = store::items(connection, query.order_id, ROWS_MAX).await?;
         part.note_limit("order_items", items.len());
         part.status = Some(order.status.clone());
         part.reference.clone_from(&order.reference);
@@ -109,7 +109,7 @@ fn cancellation(order: &OrderRow) -> Option<Step> {
     Some(step.commit(is_last.then(|| order.commit.clone())))
 }
 
-/// The order's last change: earlier ones left no row of their own, only messages and events.
+/// The order's last change. The table does not keep earlier ones; only messages and events show them.
 fn status(order: &OrderRow) -> Option<Step> {
     let is_changed = order.version > 1;
     is_changed.then(|| {

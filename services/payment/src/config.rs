@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::domain::ProviderLimits;
+use crate::recorder;
 
 /// The payment service of ChargeOnce: charges and refunds each order once.
 #[derive(Debug, Parser)]
@@ -54,8 +55,8 @@ pub struct Config {
     /// instead. After the window the same key would charge a second time.
     #[arg(long, env = "PSP_KEY_MARGIN_SECONDS", default_value_t = 3_600)]
     pub psp_key_margin_seconds: u64,
-    /// How long after the last send of a key a look-up without a result is believed. Must be longer than
-    /// the provider's look-ups lag behind its charges.
+    /// How long after the last send of a key a lookup without a result is believed. Must be longer than
+    /// the provider's lookups lag behind its charges.
     #[arg(long, env = "PSP_ABSENCE_AGE_MS", default_value_t = 10_000)]
     pub psp_absence_age_ms: u64,
     /// Whether the provider can cancel a key. If not, an attempt that was sent is settled before it is
@@ -73,7 +74,7 @@ pub struct Config {
     #[arg(long, env = "RECONCILE_GRACE_SECONDS", default_value_t = 60)]
     pub reconcile_grace_seconds: u64,
     /// Maximum number of charges that one reconciliation refunds because they contradict our attempts.
-    /// Past it the run stops and raises an alert: so many are more likely our mistake.
+    /// Past it the run stops and raises an alert: so many contradictions are more likely our mistake.
     #[arg(long, env = "RECONCILE_REFUNDS_MAX", default_value_t = 100)]
     pub reconcile_refunds_max: usize,
     /// Time between two full walks, which compare old charges again. A scheduled reconciliation compares
@@ -108,6 +109,11 @@ pub struct Config {
     /// places; a request without one does not wait.
     #[arg(long, env = "DIRECT_WAITERS_MAX", default_value_t = 1_024)]
     pub direct_waiters_max: usize,
+    /// Longest waits for the store: for a lease, and for a record. No setting; tests shorten them.
+    #[arg(skip = leases::STORE_WAIT_MAX)]
+    pub lease_wait_max: Duration,
+    #[arg(skip = recorder::STORE_WAIT_MAX)]
+    pub record_wait_max: Duration,
     #[command(flatten)]
     pub idempotency: idempotency::Settings,
     #[command(flatten)]

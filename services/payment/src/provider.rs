@@ -29,9 +29,9 @@ pub trait Provider: Send + Sync {
     fn look_up_charge<'a>(&'a self, call: Call<'a>) -> AnswerFuture<'a>;
     /// Makes the key unusable, or shows what it did. Called only for a provider that can do this.
     fn cancel_key<'a>(&'a self, call: Call<'a>) -> AnswerFuture<'a>;
-    /// Refunds the whole charge, once per [`Leased::key`], unless it was refunded by hand.
+    /// Refunds the whole charge, once per [`Leased::key`], unless it was refunded manually.
     fn refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> AnswerFuture<'a>;
-    /// Looks up the refund under the key, and refunds of the charge that were made by hand.
+    /// Looks up the refund under the key, and manual refunds of the charge.
     fn look_up_refund<'a>(&'a self, call: Call<'a>, charge_id: &'a str) -> AnswerFuture<'a>;
     /// One page of the books: charges in the order of their ids, with their refunds.
     fn books<'a>(&'a self, after: &'a str, limit: u32) -> BooksPage<'a>;

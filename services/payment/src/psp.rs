@@ -77,9 +77,9 @@ impl Client {
         if !response.replayed {
             return Ok(answer);
         }
-        // A replay shows the charge as it was. Only the books show that it was refunded by hand since.
+        // A replay shows the charge as it was. Only the books show that it was refunded manually since.
         match self.find_charge(call).await? {
-            // The look-up lags behind.
+            // The lookup lags behind.
             ProviderAnswer::Absent => Ok(answer),
             current => Ok(current),
         }
@@ -90,7 +90,7 @@ impl Client {
         let by_key = self.get(&self.charges_url, ("key", &key), call);
         let by_reference = ("reference", &*call.leased.reference);
         let by_reference = self.get(&self.charges_url, by_reference, call);
-        // Both in parallel: a look-up takes no longer than any other call, and fits into the lease.
+        // Both in parallel: a lookup takes no longer than any other call, and fits into the lease.
         let (by_key, by_reference) = tokio::try_join!(
             send(by_key, RESPONSE_LEN_MAX),
             send(by_reference, RESPONSE_LEN_MAX)
@@ -116,7 +116,7 @@ impl Client {
         ))
     }
 
-    /// Looks first: an operator may have refunded the charge by hand, under a key of their own.
+    /// Looks up the charge first: an operator may have refunded it manually, under another key.
     async fn send_refund(
         &self,
         call: Call<'_>,

@@ -22,7 +22,7 @@ use crate::store::queues;
 /// Pause between two steps. A charger reads past the rows that were settled in this time.
 const INTERVAL: Duration = Duration::from_millis(250);
 /// Time between two full scans.
-const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(60);
+const FULL_SCAN_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest time for one step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -32,7 +32,7 @@ pub struct QueueKeeper {
     /// Up to when all attempts, and all refunds, are visible.
     attempts: Horizon<DateTime<Utc>>,
     refunds: Horizon<DateTime<Utc>>,
-    next_full_look: Instant,
+    next_full_scan: Instant,
 }
 
 impl QueueKeeper {
@@ -42,16 +42,16 @@ impl QueueKeeper {
             queues,
             attempts: Horizon::default(),
             refunds: Horizon::default(),
-            next_full_look: Instant::now() + FULL_LOOK_INTERVAL,
+            next_full_scan: Instant::now() + FULL_SCAN_INTERVAL,
         }
     }
 
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         while !shutdown.is_cancelled() {
-            let is_full = Instant::now() >= self.next_full_look;
+            let is_full = Instant::now() >= self.next_full_scan;
             tokio::select! {
                 step = database::with_timeout(STEP_TIMEOUT, self.step(is_full)) => match step {
-                    Ok(()) if is_full => self.next_full_look = Instant::now() + FULL_LOOK_INTERVAL,
+                    Ok(()) if is_full => self.next_full_scan = Instant::now() + FULL_SCAN_INTERVAL,
                     Ok(()) => {}
                     Err(error) => {
                         let error = format!("{error:#}");

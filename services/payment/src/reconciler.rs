@@ -35,8 +35,8 @@ use crate::waiting::Waiting;
 use page::Range;
 pub use sweep::sweep;
 
-/// Longest time to compare and store one page.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The usual [`Reconciler::page_wait_max`].
+pub const PAGE_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Longest time for one page with the call to the provider. Each wait inside has a shorter limit.
 const STALL_MAX: Duration = Duration::from_secs(180);
 /// Charges compared in one transaction.
@@ -62,6 +62,8 @@ pub struct Reconciler {
     pub walk_interval: Duration,
     /// How far back the first run and every full walk look.
     pub lookback: Duration,
+    /// Longest time to compare and store one page.
+    pub page_wait_max: Duration,
     pub wake: outbox::Wake,
     /// Wakes the charger of refunds.
     pub queues: Arc<ChargerQueues>,

@@ -17,12 +17,14 @@ use crate::follow_ups::FollowUps;
 use crate::waiting::Waiting;
 use sorted::Sorted;
 
-/// Longest time that one commit may take.
-const RECORD_TIMEOUT: Duration = Duration::from_secs(30);
+/// The usual [`Recorder::store_wait_max`].
+pub const STORE_WAIT_MAX: Duration = Duration::from_secs(30);
 
 pub struct Recorder {
     pub pool: PgPool,
     pub backoff: Backoff,
+    /// Longest time that one commit may take.
+    pub store_wait_max: Duration,
     /// Wakes the relay.
     pub wake: outbox::Wake,
     /// Wakes the charger of refunds.
@@ -36,7 +38,8 @@ impl Recorder {
     /// discards answers: their leases expire, chargers send the same keys again, and the provider
     /// repeats its answers.
     pub async fn run(self, answers: mpsc::Receiver<Done<Answered>>) -> anyhow::Result<()> {
-        leases::Recorder::new(self, WhenUnreachable::Discard, RECORD_TIMEOUT, answers)
+        let limit = self.store_wait_max;
+        leases::Recorder::new(self, WhenUnreachable::Discard, limit, answers)
             .run()
             .await
     }

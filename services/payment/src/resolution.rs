@@ -1,4 +1,4 @@
-//! What an operator decides about money that the service cannot settle by itself: an attempt, a refund, an
+//! What an operator decides about money that the service cannot settle automatically: an attempt, a refund, an
 //! unexplained charge.
 //!
 //! A decision goes through the same transitions as an answer of the provider, and commits with its events

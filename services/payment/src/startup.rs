@@ -132,6 +132,7 @@ impl Shared {
             poll: Duration::from_millis(config.charger_poll_ms),
             in_flight_max: config.psp_in_flight_max,
             batch_max: charger::LEASE_BATCH_MAX,
+            store_wait_max: config.lease_wait_max,
         };
         let queues = self.queues.of(queue).clone();
         Worker::shared(charger, settings, queues, answers.clone())
@@ -144,6 +145,7 @@ impl Shared {
                 base: Duration::from_millis(config.retry_base_ms),
                 max: Duration::from_millis(config.retry_max_ms),
             },
+            store_wait_max: config.record_wait_max,
             wake: self.wake.clone(),
             queues: self.queues.clone(),
             waiting: self.waiting.clone(),
@@ -159,6 +161,7 @@ impl Shared {
             refunds_max: config.reconcile_refunds_max,
             walk_interval: Duration::from_secs(config.reconcile_walk_interval_seconds),
             lookback: Duration::from_secs(config.reconcile_lookback_seconds),
+            page_wait_max: reconciler::PAGE_WAIT_MAX,
             wake: self.wake.clone(),
             queues: self.queues.clone(),
             waiting: self.waiting.clone(),

@@ -1,4 +1,4 @@
-//! This service's part of an order's story.
+//! This service's part of an order's timeline.
 
 mod attempt;
 mod refund;
@@ -6,7 +6,7 @@ mod refund;
 use chrono::{DateTime, Utc};
 use events::EventType;
 use idempotency::timeline as keys;
-use operators::{Asked, ReadPart};
+use operators::{PartQuery, ReadPart};
 use sqlx::PgConnection;
 use steps::{Part, ROWS_MAX, Severity, Step};
 
@@ -21,11 +21,11 @@ pub struct Reader {
 }
 
 impl ReadPart for Reader {
-    async fn read(&self, connection: &mut PgConnection, asked: &Asked) -> sqlx::Result<Part> {
-        let mut part = Part::new("payment", asked.order_id);
-        let attempts = store::attempts(connection, asked.order_id, ROWS_MAX).await?;
+    async fn read(&self, connection: &mut PgConnection, query: &PartQuery) -> sqlx::Result<Part> {
+        let mut part = Part::new("payment", query.order_id);
+        let attempts = store::attempts(connection, query.order_id, ROWS_MAX).await?;
         part.note_limit("payments", attempts.len());
-        let refunds = store::refunds(connection, asked.order_id, ROWS_MAX).await?;
+        let refunds = store::refunds(connection, query.order_id, ROWS_MAX).await?;
         part.note_limit("refunds", refunds.len());
         let last = attempts.last();
         part.status = last.map(|row| row.status.clone());
@@ -34,7 +34,7 @@ impl ReadPart for Reader {
         inbox::add_steps(connection, &self.group, latest, &mut part).await?;
         for row in &attempts {
             let stored_by = stored_by(&part, row);
-            let key = charge_key(asked.order_id, row.attempt);
+            let key = charge_key(query.order_id, row.attempt);
             part.steps.extend(attempt::steps(row, &key, stored_by));
             part.provider_keys.push(key);
             add_direct_key(connection, row, &mut part).await?;
@@ -82,7 +82,7 @@ async fn add_direct_key(
         .fact("fingerprint", &fingerprint)
         .fact_if("response", record.response_status)
         .fact("expires at", record.expires_at);
-    // The commit that settles the attempt changes the row once more.
+    // The commit that settles the attempt changes the row again.
     let is_open = record.response_status.is_none();
     part.steps
         .push(step.commit(is_open.then_some(record.commit)));
@@ -91,7 +91,7 @@ async fn add_direct_key(
     Ok(())
 }
 
-/// The last time that a lease sent the key. Earlier tries left only their number.
+/// The last time that a charger sent the key. Of earlier tries the table keeps only their number.
 fn sent(table: &str, name: &str, try_: Try<'_>) -> Option<Step> {
     let at = try_.sent_at?;
     let (what, severity) = match try_.tries {

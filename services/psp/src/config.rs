@@ -62,7 +62,7 @@ pub struct Charging {
     /// How long a charge or a refund whose outcome comes later stays pending.
     #[arg(long, env = "PSP_PROCESSING_MS", default_value_t = 2_000)]
     pub psp_processing_ms: u32,
-    /// How old a charge or a refund must be before look-ups and ledgers show it. Replays by key and
+    /// How old a charge or a refund must be before lookups and ledgers show it. Replays by key and
     /// cancellations see it immediately.
     #[arg(long, env = "PSP_LOOKUP_LAG_MS", default_value_t = 0)]
     pub psp_lookup_lag_ms: u32,

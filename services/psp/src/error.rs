@@ -138,7 +138,7 @@ impl IntoResponse for Error {
 
 impl IntoResponse for ApiResponse {
     fn into_response(self) -> Response {
-        // This provider makes every response, so the fallback is only for a row edited by hand.
+        // This provider wrote every stored response, so the fallback is only for a row edited manually.
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let content_type = [(header::CONTENT_TYPE, "application/json")];
         (status, content_type, self.body).into_response()

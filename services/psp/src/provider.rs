@@ -100,7 +100,7 @@ impl Provider {
         self.in_flight.contains(key)
     }
 
-    /// What look-ups and ledgers show now.
+    /// What lookups and ledgers show now.
     pub fn cutoff(&self) -> Cutoff {
         Cutoff::of(clock::now(), self.settings.lookup_lag())
     }

@@ -7,5 +7,5 @@ pub mod requests;
 pub mod settlements;
 pub mod timeline;
 
-/// Maximum number of rows that one look-up returns. More than one row is already a caller's mistake.
+/// Maximum number of rows that one lookup returns. More than one row is already a caller's mistake.
 pub const LOOKUP_ROWS_MAX: i64 = 100;

@@ -1,9 +1,9 @@
-//! The provider's part of an order's story. The order id is the caller's reference here.
+//! The provider's part of an order's timeline. The order id is the caller's reference here.
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use operators::{Asked, ReadPart};
+use operators::{PartQuery, ReadPart};
 use sqlx::PgConnection;
 use steps::{Part, ROWS_MAX, Severity, Step};
 use uuid::Uuid;
@@ -16,19 +16,19 @@ use crate::store::timeline::{self as store, ChargeRow, RefundRow, RequestRow};
 pub struct Reader;
 
 impl ReadPart for Reader {
-    async fn read(&self, connection: &mut PgConnection, asked: &Asked) -> sqlx::Result<Part> {
-        let mut part = Part::new("psp", asked.order_id);
-        let reference = asked.order_id.to_string();
+    async fn read(&self, connection: &mut PgConnection, query: &PartQuery) -> sqlx::Result<Part> {
+        let mut part = Part::new("psp", query.order_id);
+        let reference = query.order_id.to_string();
         let mut charges = store::charges_by_reference(connection, &reference, ROWS_MAX).await?;
         let known: BTreeSet<Uuid> = charges.iter().map(|row| row.id).collect();
         // A direct charge has another reference: its key finds it.
-        let by_key = store::charges_by_keys(connection, &asked.keys, ROWS_MAX).await?;
+        let by_key = store::charges_by_keys(connection, &query.keys, ROWS_MAX).await?;
         charges.extend(by_key.into_iter().filter(|row| !known.contains(&row.id)));
         part.note_limit("charges", charges.len());
         let ids: Vec<Uuid> = charges.iter().map(|row| row.id).collect();
         let refunds = store::refunds(connection, &ids, ROWS_MAX).await?;
         part.note_limit("refunds", refunds.len());
-        let keys = asked.keys.iter();
+        let keys = query.keys.iter();
         let keys = keys.chain(charges.iter().map(|row| &row.idempotency_key));
         let keys = keys.chain(refunds.iter().map(|row| &row.idempotency_key));
         let keys: BTreeSet<String> = keys.cloned().collect();
@@ -53,7 +53,7 @@ fn count<T>(rows: impl Iterator<Item = T>) -> u32 {
 
 /// A row is overwritten only when its key is used again after its window.
 fn request(row: &RequestRow) -> Step {
-    let what = format!("{} answered {}, stored", row.operation, row.status);
+    let what = format!("response {} to {} stored", row.status, row.operation);
     Step::new(row.created_at, "requests", what)
         .commit(Some(row.commit.clone()))
         .fact("provider key", &row.key)

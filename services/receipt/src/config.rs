@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use lettre::message::Mailbox;
 
 use crate::domain::{AgeLimit, Recipients};
+use crate::recorder;
 
 /// The receipt service of ChargeOnce: sends one e-mail for each outcome of an order.
 #[derive(Debug, Parser)]
@@ -70,6 +71,11 @@ pub struct Config {
     /// releases or settles them. For a database that was restored from a backup; see docs/restore.md.
     #[arg(long, env = "MAIL_HOLD_EVENTS_BEFORE")]
     pub mail_hold_events_before: Option<DateTime<Utc>>,
+    /// Longest waits for the store: for a lease, and for a record. No setting; tests shorten them.
+    #[arg(skip = leases::STORE_WAIT_MAX)]
+    pub lease_wait_max: Duration,
+    #[arg(skip = recorder::STORE_WAIT_MAX)]
+    pub record_wait_max: Duration,
     #[command(flatten, next_help_heading = "Mail server")]
     pub smtp: Smtp,
     #[command(flatten)]

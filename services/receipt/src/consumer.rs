@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context as _;
 use chrono::Utc;
 use events::{
-    Event, EventType, Line, OrderCancelled, PaymentCaptured, PaymentDeclined, PaymentRefunded,
-    PaymentVoided,
+    Event, EventType, Line, OrderCancelled, OrderPaymentFailed, PaymentCaptured, PaymentDeclined,
+    PaymentRefunded, PaymentVoided,
 };
 use inbox::{Delivery, Handler};
 use money::Money;
@@ -163,6 +163,13 @@ fn read(delivery: &Delivery) -> anyhow::Result<Announcement> {
             announcement.amount = event.due;
             announcement
         }
+        MailType::PaymentFailure => {
+            let event: OrderPaymentFailed = open(delivery)?;
+            let mut announcement = announcement(&event, mail_type);
+            announcement.customer_id = non_empty(event.customer_id);
+            announcement.amount = Some(event.due);
+            announcement
+        }
         MailType::Cancellation if event_type == EventType::OrderCancelled => {
             let event: OrderCancelled = open(delivery)?;
             let mut announcement = announcement(&event, mail_type);
@@ -188,7 +195,7 @@ fn read(delivery: &Delivery) -> anyhow::Result<Announcement> {
     })
 }
 
-/// An announcement with nothing but the order.
+/// An announcement that names only the order.
 fn announcement<E: Event>(event: &E, mail_type: MailType) -> Announcement {
     Announcement {
         order_id: event.order_id(),

@@ -3,7 +3,7 @@
 //!
 //! SMTP has no idempotency key. If a sender loses the response to a mail, or dies before it records
 //! the response, it cannot ask the server whether the mail was accepted. So a mail is the only effect
-//! of the system that can happen twice: after such a loss, and only then, it is sent once more.
+//! of the system that can happen twice: only after such a loss is it sent again.
 //! Repeated events, redelivery, replicas and restarts send nothing twice.
 
 pub mod config;

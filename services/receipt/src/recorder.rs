@@ -12,14 +12,16 @@ use crate::domain::next;
 use crate::sender::Tried;
 use crate::store::receipts::{self, TryResult};
 
-/// Longest time that one commit may take.
-const RECORD_TIMEOUT: Duration = Duration::from_secs(15);
+/// The usual [`Recorder::store_wait_max`].
+pub const STORE_WAIT_MAX: Duration = Duration::from_secs(15);
 /// Longest reason that is stored, in characters. A mail server may send a long text.
 const REASON_LEN_MAX: usize = 500;
 
 pub struct Recorder {
     pub pool: PgPool,
     pub backoff: Backoff,
+    /// Longest time that one commit may take.
+    pub store_wait_max: Duration,
 }
 
 impl Recorder {
@@ -27,7 +29,8 @@ impl Recorder {
     /// mail. So while the store is unreachable, the recorder keeps outcomes until their leases end.
     pub async fn run(self, tried: mpsc::Receiver<Done<Tried>>) -> anyhow::Result<()> {
         let policy = WhenUnreachable::KeepWhileLeased;
-        leases::Recorder::new(self, policy, RECORD_TIMEOUT, tried)
+        let limit = self.store_wait_max;
+        leases::Recorder::new(self, policy, limit, tried)
             .run()
             .await
     }

@@ -161,7 +161,7 @@ impl Client {
             let login = connection.auth(DEFAULT_MECHANISMS, credentials);
             login.await.map_err(failure)?;
         }
-        // Asked once more, because lettre does not pass this keyword on.
+        // A second EHLO, because lettre does not expose this keyword.
         let hello = connection.command(Ehlo::new(self.hello.clone())).await;
         let is_pipelining = offers_pipelining(&hello.map_err(failure)?);
         Ok(Connection {

@@ -39,6 +39,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         poll: Duration::from_millis(config.sender_poll_ms),
         in_flight_max,
         batch_max: in_flight_max,
+        store_wait_max: config.lease_wait_max,
     };
     let sender = Worker::new(sender, settings, due.clone(), results);
     let recorder = Recorder {
@@ -47,6 +48,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
             base: Duration::from_millis(config.retry_base_ms),
             max: Duration::from_millis(config.retry_max_ms),
         },
+        store_wait_max: config.record_wait_max,
     };
     let builder = builder
         .operator_routes(routes::operator_table(Services {

@@ -1,6 +1,6 @@
-//! This service's part of an order's story.
+//! This service's part of an order's timeline.
 
-use operators::{Asked, ReadPart};
+use operators::{PartQuery, ReadPart};
 use sqlx::PgConnection;
 use steps::{Part, ROWS_MAX, Severity, Step};
 use uuid::Uuid;
@@ -17,9 +17,9 @@ pub struct Reader {
 }
 
 impl ReadPart for Reader {
-    async fn read(&self, connection: &mut PgConnection, asked: &Asked) -> sqlx::Result<Part> {
-        let mut part = Part::new("receipt", asked.order_id);
-        let mails = store::mails(connection, asked.order_id, ROWS_MAX).await?;
+    async fn read(&self, connection: &mut PgConnection, query: &PartQuery) -> sqlx::Result<Part> {
+        let mut part = Part::new("receipt", query.order_id);
+        let mails = store::mails(connection, query.order_id, ROWS_MAX).await?;
         part.note_limit(TABLE, mails.len());
         let attempt = mails.iter().map(|mail| mail.attempt).max();
         inbox::add_steps(connection, &self.group, attempt.unwrap_or(1), &mut part).await?;

@@ -22,11 +22,13 @@ event_types! {
     OrderCancelRequested = "order.cancel_requested",
     /// published by order, consumed by receipt: a declined order was cancelled. No other service decides.
     OrderCancelled = "order.cancelled",
+    /// published by order, consumed by receipt: a payment failed, and order opens no further attempt by itself.
+    OrderPaymentFailed = "order.payment_failed",
     /// published by payment, consumed by fulfilment, order and receipt.
     PaymentCaptured = "payment.captured",
     /// published by payment, consumed by order and receipt.
     PaymentDeclined = "payment.declined",
-    /// published by payment, consumed by order: the provider cannot make this payment.
+    /// published by payment, consumed by order, which tells the customer: the provider cannot make this payment.
     PaymentFailed = "payment.failed",
     /// published by payment, consumed by order and receipt: the rejected attempt took no money and never will.
     PaymentVoided = "payment.voided",
@@ -114,6 +116,21 @@ pub struct OrderCancelled {
     pub reason: String,
 }
 
+/// A payment failed, and the order waits for its customer. Payment announces every failed attempt
+/// ([`PaymentFailed`]); only the order service knows whether it opens the next one by itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OrderPaymentFailed {
+    pub v: u16,
+    pub order_id: Uuid,
+    /// The failed attempt.
+    pub attempt: i32,
+    pub customer_id: String,
+    /// The provider's own code, as in [`PaymentFailed`].
+    pub failure_code: String,
+    /// What was to be paid.
+    pub due: Money,
+}
+
 /// The provider captured the money. Carries the lines, so that fulfilment needs no other event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaymentCaptured {
@@ -146,7 +163,8 @@ pub struct PaymentDeclined {
     pub due: Option<Money>,
 }
 
-/// The provider answered with a definite error, and took no money. The customer may pay again.
+/// The provider answered with a definite error, and took no money. The order service opens the next attempt,
+/// or waits for the customer to pay again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaymentFailed {
     pub v: u16,

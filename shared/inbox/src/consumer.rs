@@ -109,16 +109,18 @@ impl<H: Handler> Consumer<H> {
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut batches = min_interval(self.processor.settings.min_interval);
         self.progress = Progress::current(self.processor.settings.client_stall_max);
-        while !shutdown.is_cancelled() {
+        let mut ended = Ok(());
+        while !shutdown.is_cancelled() && ended.is_ok() {
             batches.tick().await;
             tokio::select! {
-                step = self.step(Duration::MAX) => { step?; }
+                step = self.step(Duration::MAX) => ended = step.map(|_| ()),
                 // An open transaction rolls back. If it committed, the redelivered messages are
                 // duplicates.
                 () = shutdown.cancelled() => {}
             }
         }
-        Ok(())
+        self.source.close().await;
+        ended
     }
 
     /// One step: waits up to `wait_max` for a message, takes the others that have already arrived,

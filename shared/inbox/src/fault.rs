@@ -13,9 +13,15 @@ pub(crate) enum Fault {
     Infrastructure(anyhow::Error),
 }
 
+/// A handler's error that no message causes: this is not the database that it needs, and an operator must
+/// repair it. The batch is retried until then, and nothing is parked.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct WrongDatabase(pub &'static str);
+
 /// SQLSTATE class of a database that does not match the code, such as a table that is not migrated yet.
 /// An operator must repair the database. Until then these errors must not park every message.
-const WRONG_DATABASE: &str = "42";
+const WRONG_DATABASE_CLASS: &str = "42";
 
 impl Fault {
     /// Classifies an error that a handler returned.
@@ -37,11 +43,14 @@ impl<E: Into<anyhow::Error>> From<E> for Fault {
 }
 
 fn is_wrong_database(cause: &(dyn std::error::Error + 'static)) -> bool {
+    if cause.is::<WrongDatabase>() {
+        return true;
+    }
     let code = cause
         .downcast_ref::<sqlx::Error>()
         .and_then(|error| error.as_database_error())
         .and_then(|error| error.code());
-    code.is_some_and(|code| code.starts_with(WRONG_DATABASE))
+    code.is_some_and(|code| code.starts_with(WRONG_DATABASE_CLASS))
 }
 
 #[cfg(test)]
@@ -54,6 +63,13 @@ mod tests {
     fn transient_database_error_is_infrastructure_at_any_depth() {
         let error = Err::<(), _>(sqlx::Error::PoolTimedOut).context("storing");
         let fault = Fault::of_handler(error.context("handling").unwrap_err());
+        assert!(matches!(fault, Fault::Infrastructure(_)));
+    }
+
+    #[test]
+    fn wrong_database_is_infrastructure_at_any_depth() {
+        let error = Err::<(), _>(WrongDatabase("restored")).context("handling");
+        let fault = Fault::of_handler(error.unwrap_err());
         assert!(matches!(fault, Fault::Infrastructure(_)));
     }
 

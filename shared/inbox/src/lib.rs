@@ -24,6 +24,7 @@ mod timeline;
 
 pub use consumer::{Consumer, Handler, StepOutcome};
 pub use delivery::Delivery;
+pub use fault::WrongDatabase;
 pub use gauge::gauge;
 pub use history::History;
 pub use lag::Lag;

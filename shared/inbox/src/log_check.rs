@@ -97,7 +97,7 @@ impl LogCheck {
         for (partition, first_offset, next_offset) in batch.ranges() {
             let known = self.next_offsets.insert(partition, next_offset);
             // The client found its offset outside the log and went back to the start. The group's
-            // offset stays behind in the old log until it is committed anew.
+            // offset stays behind in the old log until it is committed again.
             if known.is_some_and(|known| first_offset < known) {
                 self.replaced.insert(partition);
             }

@@ -28,8 +28,8 @@ pub struct Settings {
     pub client_stall_max: Duration,
     /// How long the client may have no connected broker. After it the consumer starts a new client.
     /// A cluster whose brokers were all paused answers for a moment that it has no brokers. The
-    /// client then forgets them, and looks for them again after five minutes or never (librdkafka
-    /// issue 5301). A new client asks the bootstrap servers.
+    /// client then forgets them (librdkafka issue 5301), and sometimes did not find them again. A new
+    /// client asks the bootstrap servers.
     pub reconnect_after: Duration,
     /// How often the consumer checks that its position is still in the log that it has read.
     pub log_check_interval: Duration,

@@ -22,6 +22,8 @@ use crate::settings::Settings;
 
 /// Longest wait for the broker while a partition is set back to its start.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for the client to leave its group when the consumer ends.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// A client that misses this many reports of its statistics hangs.
 const REPORTS_MISSED_MAX: u32 = 5;
 
@@ -102,6 +104,21 @@ impl Source {
         // Closing waits for brokers that may be unreachable, so it runs on its own thread.
         std::thread::spawn(move || drop(old));
         Ok(())
+    }
+
+    /// Leaves the group, so that other consumers need not wait for the end of the session. A client that has
+    /// forgotten its brokers never finishes, so this waits for a limited time; the rest happens on its own
+    /// thread, or ends with the process.
+    pub(crate) async fn close(self) {
+        let (done, closed) = tokio::sync::oneshot::channel();
+        let client = self.kafka;
+        std::thread::spawn(move || {
+            drop(client);
+            let _ = done.send(());
+        });
+        if tokio::time::timeout(CLOSE_MAX, closed).await.is_err() {
+            tracing::warn!("client did not leave its group in time");
+        }
     }
 
     /// Partitions gained and lost since the last call.

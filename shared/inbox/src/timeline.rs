@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use steps::{Event, Part, ROWS_MAX, Severity, Step};
 use uuid::Uuid;
 
-/// Attempts whose messages are looked for: the newest ones. Each costs one look-up per event type.
+/// Attempts whose messages are looked for: the newest ones. Each costs one lookup per event type.
 const ATTEMPTS_MAX: i32 = 20;
 
 /// Adds the order's processed and parked messages. `attempts` is the number of the latest attempt.
@@ -39,7 +39,7 @@ async fn add_processed(
     part: &mut Part,
 ) -> sqlx::Result<()> {
     let ids: Vec<Uuid> = known.keys().copied().collect();
-    // One look-up for each id, as a range that both columns of the primary key bound. With a list or a plain
+    // One lookup for each id, as a range that both columns of the primary key bound. With a list or a plain
     // `=`, a plan made on an empty table may read all messages of the group.
     let rows = sqlx::query!(
         r#"select found.message_id, found.processed_at, found.commit as "commit!"

@@ -8,4 +8,4 @@ mod worker;
 pub use clock::{Clock, LeaseEnd};
 pub use queues::{Queues, Range};
 pub use recorder::{Record, Recorder, WhenUnreachable};
-pub use worker::{Done, LeaseRequest, Settings, Share, Work, Worker};
+pub use worker::{Done, LeaseRequest, STORE_WAIT_MAX, Settings, Share, Work, Worker};

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn full_look_finds_a_row_below_the_floor() {
+    fn full_scan_finds_a_row_below_the_floor() {
         let queues = Queues::new(POLL);
         queues.learn(["a".to_owned()]);
         queues.set_floor(&queues.ranges(Some(at(100)), false)[0], None);

@@ -17,8 +17,8 @@ use slots::{Slots, StepOutcome};
 
 /// Shortest time between two leases. Under load each lease then takes more rows.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
-/// Longest time for the statement that leases rows.
-const LEASE_TIMEOUT: Duration = Duration::from_secs(15);
+/// The usual [`Settings::store_wait_max`].
+pub const STORE_WAIT_MAX: Duration = Duration::from_secs(15);
 /// Longest time of one step besides the lease: recording a result frees the slot that a step waits
 /// for, and a step leases rows once.
 const STEP_SLACK: Duration = Duration::from_secs(60);
@@ -86,6 +86,8 @@ pub struct Settings {
     pub in_flight_max: usize,
     /// Maximum number of rows leased by one statement.
     pub batch_max: usize,
+    /// Longest wait for the statement that leases. After it the worker tries again, on another connection.
+    pub store_wait_max: Duration,
 }
 
 /// A result on its way to the recorder. Its slot stays taken until the result is recorded.
@@ -208,7 +210,8 @@ impl<W: Work> Worker<W> {
             limit: slots.count() as i64,
             shares: slots.shares(),
         };
-        let rows = database::with_timeout(LEASE_TIMEOUT, self.work.lease(request)).await?;
+        let rows =
+            database::with_timeout(self.settings.store_wait_max, self.work.lease(request)).await?;
         let count = rows.len();
         if count > 0 {
             self.work.leased();

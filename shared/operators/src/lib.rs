@@ -13,5 +13,5 @@ mod tokens;
 pub use operator::{Operator, REASON, REASON_CHARS_MAX};
 pub use routes::finish;
 pub use settings::Settings;
-pub use timeline::{Asked, ReadPart, timeline};
+pub use timeline::{PartQuery, ReadPart, read_part, timeline};
 pub use tokens::{InvalidTokens, OPERATORS_MAX, TokenList, Tokens};

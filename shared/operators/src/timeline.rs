@@ -1,6 +1,6 @@
 //! `GET /admin/timeline/{order_id}`: what a service's own tables say about one order.
 //!
-//! A service brings the reader; the route, its limits and its errors are the same for all.
+//! Each service provides the reader. The route, its limits and its errors are the same for all services.
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -18,23 +18,40 @@ use uuid::Uuid;
 /// Keys in one request. An order has one for each attempt and refund.
 const KEYS_MAX: usize = 50;
 
-/// Reads one service's part of an order's story.
+/// Reads one service's part of an order's timeline.
 pub trait ReadPart: Clone + Send + Sync + 'static {
-    /// An order that the service does not know has a part without steps. The connection has a read-only
-    /// transaction with one snapshot, so the steps fit together.
+    /// Returns a part without steps if the service does not know the order. The connection is in a read-only
+    /// transaction with one snapshot, so the steps are consistent.
     fn read(
         &self,
         connection: &mut PgConnection,
-        asked: &Asked,
+        query: &PartQuery,
     ) -> impl Future<Output = sqlx::Result<Part>> + Send;
 }
 
-/// What the caller asks for.
+/// The order of a request, and the provider's keys that belong to it.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct PartQuery {
     pub order_id: Uuid,
     /// Keys that payment sent to the provider. The provider cannot derive them from the order.
     pub keys: Vec<String>,
+}
+
+/// Reads the part of one order from one snapshot of the service's tables.
+pub async fn read_part<R: ReadPart>(
+    pool: &PgPool,
+    reader: &R,
+    query: &PartQuery,
+) -> Result<Part, database::Error> {
+    let part = database::query_with_timeout(STORE_TIMEOUT, async {
+        let mut connection = database::acquire(pool).await?;
+        let begin = "begin isolation level repeatable read read only";
+        let mut tx = connection.begin_with(begin).await?;
+        let part = reader.read(&mut tx, query).await?;
+        tx.rollback().await?;
+        Ok(part)
+    });
+    Ok(part.await?.finish())
 }
 
 /// The route, for [`finish`](crate::finish).
@@ -63,22 +80,15 @@ async fn handle<R: ReadPart>(
     let keys = keys.split(',').filter(|key| !key.is_empty());
     let keys: Vec<String> = keys.map(str::to_owned).collect();
     if keys.len() > KEYS_MAX {
-        return Err(bad_query(format!("at most {KEYS_MAX} keys")));
+        return Err(bad_query(format!("Send at most {KEYS_MAX} keys.")));
     }
-    let asked = Asked { order_id, keys };
-    let part = database::query_with_timeout(STORE_TIMEOUT, async {
-        let mut connection = database::acquire(&pool).await?;
-        let begin = "begin isolation level repeatable read read only";
-        let mut tx = connection.begin_with(begin).await?;
-        let part = reader.read(&mut tx, &asked).await?;
-        tx.rollback().await?;
-        Ok(part)
-    });
-    Ok(Json(part.await.map_err(operator_problem)?.finish()))
+    let query = PartQuery { order_id, keys };
+    let part = read_part(&pool, &reader, &query).await;
+    Ok(Json(part.map_err(operator_problem)?))
 }
 
 fn not_an_order() -> Problem {
-    let detail = "This is not the id of an order.";
+    let detail = "The order id must be a UUID.";
     Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
 }
 

@@ -56,7 +56,7 @@ pub enum InvalidTokens {
     #[error("OPERATOR_TOKENS: {0} is listed twice; an audit row must name one person")]
     DuplicateName(String),
     #[error(
-        "OPERATOR_TOKENS: {0} has the token of another operator; give each a token of their own"
+        "OPERATOR_TOKENS: {0} has the token of another operator; give each operator a different token"
     )]
     DuplicateToken(String),
     #[error("OPERATOR_TOKENS: more than {OPERATORS_MAX} operators")]

@@ -143,7 +143,7 @@ impl Sender<'_> {
         *self.partitions = Some(partitions);
     }
 
-    /// Kafka rejects messages by the batch in which they travel. So a rejected row is sent once more,
+    /// Kafka rejects messages by the batch in which they travel. So a rejected row is sent again,
     /// alone: only then is it certain that the row itself is the cause.
     async fn retry_rejected(&self, rows: &[Row], outcomes: &mut [Option<RowOutcome>]) {
         let was_alone = outcomes.len() == 1;

@@ -46,7 +46,7 @@ pub async fn enqueue(connection: &mut PgConnection, events: &[Envelope]) -> sqlx
 
 /// The columns that a writer of the outbox fills, in the order in which [`enqueue`] lists them.
 ///
-/// A service that inserts events in a statement of its own must fill exactly these columns, and leave
+/// A service that inserts events in its own statement must fill exactly these columns, and leave
 /// the others (`id`, `created_at`, `published_at`) to their defaults:
 ///
 /// | column | content |

@@ -62,7 +62,7 @@ impl LastPositions {
 
 /// The Kafka partitions that have checkpoints.
 pub(crate) async fn partitions(connection: &mut PgConnection) -> sqlx::Result<Vec<i32>> {
-    // One index look-up per partition; `distinct` would read every checkpoint.
+    // One index lookup per partition; `distinct` would read every checkpoint.
     sqlx::query_scalar!(
         r#"with recursive known as (
                (select kafka_partition from outbox_positions order by kafka_partition limit 1)

@@ -86,7 +86,8 @@ impl Relay {
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut batches = min_interval(self.settings.min_interval);
         // A step waits for the broker once, and for the database a few times.
-        let progress = Progress::current(self.delivery_wait_max() + 6 * session::DATABASE_TIMEOUT);
+        let progress =
+            Progress::current(self.delivery_wait_max() + 6 * self.settings.store_wait_max);
         while !shutdown.is_cancelled() {
             batches.tick().await;
             let running = progress.step();
@@ -144,12 +145,8 @@ impl Relay {
         let wait_max = self.delivery_wait_max();
         let session = session::open(&mut self.session, &self.database, &self.settings).await?;
         let unavailable = self.availability.unavailable(Instant::now());
-        let batch = bounded(batch::read(
-            session,
-            &unavailable,
-            self.settings.batch_rows_max,
-        ))
-        .await?;
+        let read = batch::read(session, &unavailable, self.settings.batch_rows_max);
+        let batch = bounded(self.settings.store_wait_max, read).await?;
         let (rows, held) = batch;
         if rows.is_empty() {
             return Ok(StepOutcome::Idle);
@@ -163,7 +160,8 @@ impl Relay {
         };
         let deliveries = deliver_with_live_session(sender, session, &rows, &held, wait_max).await?;
         (self.settings.reached)("relay.acknowledged");
-        bounded(batch::record(session, &deliveries)).await?;
+        let recorded = batch::record(session, &deliveries);
+        bounded(self.settings.store_wait_max, recorded).await?;
         count_published(&deliveries);
         metrics::histogram!(metric::OUTBOX_BATCH_SIZE).record(rows.len() as f64);
         let (published, held) = (deliveries.delivered.len(), deliveries.stuck.len());

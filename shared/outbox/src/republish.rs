@@ -22,16 +22,16 @@ const PAGES_MAX: usize = 512;
 /// send them again with the same ids and in the same order. Consumers skip those that they have
 /// processed, so a repeat is harmless.
 ///
-/// Works in pieces, oldest first, each in its own commit. While it runs, relays publish only events
-/// that are older than the pieces still to come. So no event overtakes an earlier one of its order. If
+/// Works in batches, oldest first, each in its own commit. While it runs, relays publish only events
+/// that are older than the remaining batches. So no event overtakes an earlier one of its order. If
 /// this process dies, [`Guard`](crate::Guard) continues in any replica.
 pub async fn republish(pool: &PgPool, since: DateTime<Utc>, reason: &str) -> anyhow::Result<u64> {
     begin(pool, since, reason).await?;
     resume(pool).await
 }
 
-/// [`republish`] on an operator's request. The audit row commits with the beginning: from then on the
-/// republication is completed, whatever dies.
+/// [`republish`] on an operator's request. The audit row commits with the start: from then on the
+/// republication completes, whatever process dies.
 pub(crate) async fn republish_for(
     pool: &PgPool,
     since: DateTime<Utc>,
@@ -81,7 +81,7 @@ pub(crate) async fn resume(pool: &PgPool) -> anyhow::Result<u64> {
         let all = partitions::list(&mut connection).await?;
         let (default, by_time): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|it| it.until.is_none());
-        // The default partition has rows of any time, so it comes before every other piece.
+        // The default partition has rows of any time, so it comes before every other batch.
         for partition in default {
             mark(&mut connection, &partition, &current).await?;
         }

@@ -11,9 +11,6 @@ use crate::floors::Floors;
 use crate::settings::Settings;
 use crate::{held, republication, shards};
 
-/// Longest wait for the database. After it the step fails and is retried.
-pub(crate) const DATABASE_TIMEOUT: Duration = Duration::from_secs(15);
-
 pub(crate) struct Session {
     pub(crate) connection: PgConnection,
     /// The owned shards, and where to begin to read each.
@@ -25,6 +22,7 @@ pub(crate) struct Session {
     pub(crate) republishing: bool,
     shards: Vec<i16>,
     balanced_at: Instant,
+    store_wait_max: Duration,
 }
 
 /// Makes Postgres end the session of a dead relay, which frees its shards. `idle_session_timeout`
@@ -60,25 +58,29 @@ pub(crate) async fn open<'a>(
             return Ok(session.insert(open));
         }
         Some(open) => open,
-        None => bounded(connect(database, settings)).await?,
+        None => bounded(settings.store_wait_max, connect(database, settings)).await?,
     };
     // The session is not in `session` here: if this fails or is dropped, session and locks end.
-    let open = bounded(balance(open)).await?;
+    let open = bounded(settings.store_wait_max, balance(open)).await?;
     Ok(session.insert(open))
 }
 
 impl Session {
     /// Keeps the session alive while the relay waits for the broker.
     pub(crate) async fn keep_alive(&mut self) -> anyhow::Result<()> {
-        bounded(async { Ok(self.connection.ping().await?) })
+        let ping = async { Ok(self.connection.ping().await?) };
+        bounded(self.store_wait_max, ping)
             .await
             .context("keeping the session alive")
     }
 }
 
-/// Fails after [`DATABASE_TIMEOUT`].
-pub(crate) async fn bounded<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    database::with_timeout(DATABASE_TIMEOUT, work).await
+/// Fails after [`Settings::store_wait_max`].
+pub(crate) async fn bounded<T>(
+    wait_max: Duration,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    database::with_timeout(wait_max, work).await
 }
 
 async fn connect(database: &PgConnectOptions, settings: &Settings) -> anyhow::Result<Session> {
@@ -96,6 +98,7 @@ async fn connect(database: &PgConnectOptions, settings: &Settings) -> anyhow::Re
         republishing: republishing.is_some(),
         shards: Vec::new(),
         balanced_at: Instant::now(),
+        store_wait_max: settings.store_wait_max,
     })
 }
 

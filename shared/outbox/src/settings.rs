@@ -28,6 +28,8 @@ pub struct Settings {
     /// How long the relay may send nothing to the database before Postgres ends its session and
     /// frees its shards. Covers a paused process and a machine that disappeared.
     pub session_idle_max: Duration,
+    /// Longest wait for the database. After it the step fails and is retried, in another session.
+    pub store_wait_max: Duration,
     /// Called with the name of each crash point (a place between two durable steps) when the relay
     /// reaches it. Tests inject faults here. The default does nothing.
     pub reached: fn(&'static str),
@@ -46,6 +48,7 @@ impl Settings {
             delivery_max: Duration::from_secs(30),
             partition_wait_max: Duration::from_secs(3),
             session_idle_max: Duration::from_secs(30),
+            store_wait_max: Duration::from_secs(15),
             reached: |_| {},
         }
     }

@@ -25,7 +25,7 @@ pub(crate) struct Row {
 /// before `until`. The rows of one shard are in the order of their ids.
 ///
 /// Each shard is a range of the index `outbox_unpublished`, so the statement reads what it returns,
-/// whatever waits in other shards. See [`queue_key`].
+/// regardless of what waits in other shards. See [`queue_key`].
 pub(crate) async fn unpublished(
     connection: &mut PgConnection,
     floors: &Floors,

@@ -20,14 +20,16 @@ pub fn point(name: &'static str) {
     let _ = name;
 }
 
-/// Like [`point`], but fires in the middle of `work`: after [`IN_FLIGHT_MS`], if it still runs.
+/// Like [`point`], but fires in the middle of `work`: after [`IN_FLIGHT_MS`], if it still runs then. On a busy
+/// machine both may be ready when the task runs again; then the point fires.
 pub async fn during<F: Future>(name: &'static str, work: F) -> F::Output {
     tokio::pin!(work);
     if cfg!(feature = "crash-points") && is_armed(name) {
         let in_flight = tokio::time::sleep(Duration::from_millis(IN_FLIGHT_MS));
         tokio::select! {
-            output = &mut work => return output,
+            biased;
             () = in_flight => point(name),
+            output = &mut work => return output,
         }
     }
     work.await

@@ -102,7 +102,7 @@ pub enum Error {
 }
 
 /// The tables are in a state that the service never writes, or that a lock rules out. A retry does
-/// not help: this is a defect, or the tables were changed by hand.
+/// not help: this is a defect, or the tables were changed manually.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("inconsistent state: {0}")]
 pub struct Inconsistent(pub Cow<'static, str>);

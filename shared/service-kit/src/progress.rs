@@ -2,7 +2,7 @@
 //! not ready.
 //!
 //! A worker marks each step. A step that takes longer than the worker's limit counts as a stall: all
-//! waits inside it have shorter limits of their own, so something unforeseen hangs. A worker
+//! waits inside it have their own, shorter limits, so something unforeseen hangs. A worker
 //! that waits for work is in no step, and may wait for any time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,7 +73,7 @@ impl Progress {
         Step(self)
     }
 
-    /// Reports progress inside a step that has several parts: the limit counts anew.
+    /// Reports progress inside a step that has several parts: the limit starts again.
     pub fn advance(&self) {
         self.0.begun_ms.store(self.now_ms(), Ordering::Relaxed);
     }

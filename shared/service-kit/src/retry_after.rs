@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderName, header};
 /// Longest wait that we accept. A wrong header must not delay our work for a day.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
-/// Accepts both forms of RFC 9110: a number of seconds, or a date. A date that has passed is no wait.
+/// Accepts both forms of RFC 9110: a number of seconds, or a date. A date that has passed means no wait.
 /// Other text counts as absent.
 pub fn parse(headers: &HeaderMap) -> Option<Duration> {
     parse_at(headers, SystemTime::now())

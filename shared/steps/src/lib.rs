@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Rows of one table that a part shows at most.
+/// Most rows of one table in a part.
 pub const ROWS_MAX: i64 = 100;
 
 /// What one service knows about one order.
@@ -39,7 +39,7 @@ pub struct Part {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refunds: Option<u32>,
     pub steps: Vec<Step>,
-    /// What this part may lack, such as rows past a limit.
+    /// What may be missing from this part, such as rows past a limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -63,7 +63,7 @@ impl Part {
         }
     }
 
-    /// Names the service in every step, sorts the steps by time and notes a list that reached its limit.
+    /// Sets the service of every step and sorts the steps by time.
     pub fn finish(mut self) -> Self {
         for step in &mut self.steps {
             step.service.clone_from(&self.service);
@@ -87,7 +87,7 @@ pub struct Step {
     pub at: DateTime<Utc>,
     pub service: String,
     pub what: String,
-    /// The transaction that made the step; null where its row was changed since.
+    /// The transaction that wrote the step; null if a later one changed the row.
     pub commit: Option<String>,
     pub source: Source,
     pub table: Option<String>,
@@ -112,7 +112,7 @@ impl Step {
         }
     }
 
-    /// A step that no table keeps, but a process or a span showed.
+    /// A step that no table records, but that a process or a span showed.
     pub fn observed(at: DateTime<Utc>, service: &str, what: impl Into<String>) -> Self {
         Self {
             service: service.to_owned(),
@@ -151,13 +151,13 @@ impl Step {
     }
 }
 
-/// Where a step is known from.
+/// How we know about a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// A row of a service's table.
     Table,
-    /// A span, a process that died: something that no table keeps.
+    /// A span or the death of a process: something that no table records.
     Observed,
 }
 
@@ -168,7 +168,7 @@ pub enum Severity {
     Normal,
     /// Something went wrong: an unknown outcome, a parked message, a process that died.
     Fault,
-    /// Money was taken or given back.
+    /// Money was captured or refunded.
     Money,
     /// A repeat that changed nothing.
     Duplicate,
@@ -180,7 +180,7 @@ pub struct Event {
     pub id: Uuid,
     #[serde(rename = "type")]
     pub event_type: String,
-    /// When the broker acknowledged it; null if it did not yet, or if this service did not publish it.
+    /// When the broker acknowledged it. Null if it has not, or if this service did not publish the event.
     pub published_at: Option<DateTime<Utc>>,
 }
 
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(part.notes, ["payments: only 100 rows are shown"]);
     }
 
-    /// The page and the terminal read this JSON.
+    /// The console's page and `chargeonce timeline` read this JSON.
     #[test]
     fn step_has_every_field_of_the_contract() {
         let step = Step::new(DateTime::UNIX_EPOCH, "payments", "attempt 1 stored")

@@ -40,12 +40,19 @@ pub async fn copy(server: &str, template: &str, name: &str) -> anyhow::Result<()
 /// Creates a database for one test on the server that `TEST_DATABASE_URL` names, and returns its
 /// URL. The database is removed with the server at the end of the test run.
 pub async fn create_for_test(label: &str) -> anyhow::Result<String> {
-    let server = std::env::var("TEST_DATABASE_URL").context(
-        "TEST_DATABASE_URL is not set: run scripts/test.sh, or `lab infra -- cargo test …`",
-    )?;
-    let name = format!("{label}_{}", uuid::Uuid::new_v4().simple());
+    let (server, name) = (server_for_test()?, name_for_test(label));
     create(&server, &name).await?;
     url(&server, &name)
+}
+
+pub(super) fn server_for_test() -> anyhow::Result<String> {
+    std::env::var("TEST_DATABASE_URL").context(
+        "TEST_DATABASE_URL is not set: run scripts/test.sh, or `lab infra -- cargo test …`",
+    )
+}
+
+pub(super) fn name_for_test(label: &str) -> String {
+    format!("{label}_{}", uuid::Uuid::new_v4().simple())
 }
 
 /// Creates a database unless it exists.

@@ -9,13 +9,26 @@ use anyhow::Context as _;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use super::database;
+use super::database::{self, server_for_test};
 
 /// A template's name; set once its migration has succeeded.
 type Template = Arc<OnceCell<String>>;
 
 /// By server and label.
 static TEMPLATES: Mutex<BTreeMap<(String, String), Template>> = Mutex::new(BTreeMap::new());
+
+/// Creates a migrated database for one test, as [`database::create_for_test`] creates an empty one. `label` names
+/// the template.
+pub async fn copy_for_test<F, M>(label: &str, migrate: M) -> anyhow::Result<String>
+where
+    M: FnOnce(String) -> F,
+    F: Future<Output = anyhow::Result<()>>,
+{
+    let server = server_for_test()?;
+    let name = database::name_for_test(label);
+    copy(&server, label, &name, migrate).await?;
+    database::url(&server, &name)
+}
 
 /// Creates the database `name` as a copy of the template `label`. The first call in this process
 /// creates the template and migrates it; a template of another process could be out of date.

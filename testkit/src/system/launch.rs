@@ -25,7 +25,7 @@ const RECEIPT_TIMES: [(&str, &str); 3] = [
     ("SMTP_DATA_TIMEOUT_MS", "2000"),
     ("LEASE_MS", "6000"),
 ];
-const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One process of a service.
 pub(super) struct Replica {

@@ -11,7 +11,7 @@ use endpoints::Service;
 use endpoints::topic::Topic;
 
 /// How long a service may take from its start until it is ready.
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl System {
     /// Whether [`System::reset`] may drop the databases: they are on a server of this system or of a test.
@@ -20,7 +20,7 @@ impl System {
     }
 
     /// Stops the services, recreates databases, topic and mails, and starts the services again. If it
-    /// fails half-way, it can be repeated.
+    /// fails halfway, it can be repeated.
     pub async fn reset(&self) -> anyhow::Result<()> {
         ensure!(
             self.can_reset(),

@@ -25,7 +25,7 @@ use endpoints::{PerService, Service};
 /// The topic's name after the prefix.
 const TOPIC: &str = "order-events";
 /// How long a service may take from its start until it is ready.
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// See [`System::start`].
 pub(super) async fn start(mut options: SystemOptions) -> anyhow::Result<System> {

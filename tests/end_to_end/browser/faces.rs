@@ -81,7 +81,7 @@ async fn expect_tab_order(stage: &Stage) -> anyhow::Result<()> {
         }
     }
     let expected = [
-        "Skip to the content",
+        "Skip to content",
         "tour-start",
         "theme",
         "reset",
@@ -184,7 +184,7 @@ async fn expect_contrast(stage: &Stage, theme: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// 400 pixels are enough, with every panel, the tour and a story open.
+/// 400 pixels are enough, with every panel, the tour and a timeline open.
 async fn expect_narrow(stage: &Stage) -> anyhow::Result<()> {
     let browser = &stage.browser;
     browser.resize(400, 800).await?;
@@ -202,13 +202,13 @@ async fn expect_narrow(stage: &Stage) -> anyhow::Result<()> {
         .run("document.querySelector('#orders tbody a').click()")
         .await?;
     browser
-        .wait_for("document.querySelector('#story .steps') !== null")
+        .wait_for("document.querySelector('#timeline .steps') !== null")
         .await?;
-    expect_no_overflow(stage, "story").await?;
+    expect_no_overflow(stage, "timeline").await?;
     expect_contrast(stage, "dark and narrow").await?;
     browser.press(Key::Escape).await?;
     browser
-        .wait_for("document.querySelector('#story').hidden")
+        .wait_for("document.querySelector('#timeline').hidden")
         .await?;
     browser.resize(1280, 900).await
 }

@@ -38,12 +38,15 @@ async fn expect_red(stage: &Stage, order: Uuid) -> anyhow::Result<()> {
         .await?;
     browser.click("#problems a").await?;
     browser
-        .wait_for_text("#story .story-id", &order.to_string())
+        .wait_for_text("#timeline .timeline-id", &order.to_string())
         .await?;
     browser
-        .wait_for_text("#story .story-count", "2charges in the provider's books")
+        .wait_for_text(
+            "#timeline .timeline-count",
+            "2charges in the provider's books",
+        )
         .await?;
-    browser.click("#story-close").await
+    browser.click("#timeline-close").await
 }
 
 async fn expect_amber(stage: &Stage) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ const TOP: f64 = 26.0;
 const BOTTOM: f64 = 24.0;
 /// Lines of the legend are at least this far apart.
 const LEGEND_STEP: f64 = 15.0;
-/// A process above this is drawn apart, so that the others can be told from zero.
+/// A process above this is drawn in a separate plot, so that the others do not look like zero.
 const LARGE_MIB: f64 = 100.0;
 
 /// Two plots: large processes, and the others.

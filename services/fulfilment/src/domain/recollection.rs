@@ -1,4 +1,4 @@
-//! How a decision that this service published, and that its database lost, becomes a fact again.
+//! What a decision that this service published means for a database that lost it.
 
 use crate::domain::{PriorDecision, RejectionReason, Status};
 
@@ -42,7 +42,7 @@ pub enum Recollection {
     LaterAttempt,
     /// The database has this decision.
     Known,
-    /// The database has the opposite decision. Only a person can know what really happened.
+    /// The database has the opposite decision. Only an operator can find out what really happened.
     Contradiction,
 }
 

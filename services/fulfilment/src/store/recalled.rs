@@ -112,3 +112,22 @@ pub async fn services(connection: &mut PgConnection) -> sqlx::Result<i64> {
     .fetch_one(connection)
     .await
 }
+
+/// Whether these tables have all decisions: they were not restored from a backup, or recalled since.
+pub async fn is_complete(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    let current = sqlx::query_scalar!(
+        r#"select shipments_oid = 'shipments'::regclass::oid as "current!" from recalled_tables"#
+    );
+    Ok(current.fetch_optional(connection).await? == Some(true))
+}
+
+/// These tables have all decisions that the topic has.
+pub async fn complete(connection: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into recalled_tables (shipments_oid) values ('shipments'::regclass::oid)
+         on conflict (only_row) do update set shipments_oid = excluded.shipments_oid"
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

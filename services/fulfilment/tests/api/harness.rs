@@ -5,6 +5,7 @@ use fulfilment::config::{Command, Migration, Program};
 use fulfilment::startup::build;
 use fulfilment::store::stock;
 use sqlx::postgres::{PgPool, PgPoolOptions};
+use testkit::postgres::template;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -33,14 +34,14 @@ impl Running {
 
 impl Harness {
     pub(crate) async fn create(skus: &[(&str, i64)]) -> Self {
-        let url = testkit::postgres::database::create_for_test("fulfilment")
-            .await
-            .unwrap();
-        let migration = Migration {
-            database_url: url.clone(),
-            demo_data: false,
+        let migrate = |database_url| {
+            fulfilment::startup::migrate(Migration {
+                database_url,
+                demo_data: false,
+            })
         };
-        fulfilment::startup::migrate(migration).await.unwrap();
+        let url = template::copy_for_test("fulfilment", migrate).await;
+        let url = url.unwrap();
         let pool = PgPoolOptions::new()
             .max_connections(4)
             .connect(&url)

@@ -98,7 +98,7 @@ async fn lost_decisions_are_read_back_from_the_topic() {
     assert_eq!(harness.events("fulfilment.shipped").await, 2);
     assert_eq!(harness.events("fulfilment.rejected").await, 3);
 
-    // A repeat adds nothing, also if the outbox was published once more in between.
+    // A repeat adds nothing, even if the outbox was published again in between.
     let running = harness.start(&harness.group).await;
     published(&harness).await;
     running.stop().await;
@@ -109,7 +109,7 @@ async fn lost_decisions_are_read_back_from_the_topic() {
     );
     assert_eq!(harness.events("fulfilment.shipped").await, 2);
 
-    // Reading every event again, in whatever order, decides nothing new.
+    // Reading every event again, in any order, decides nothing new.
     let other = format!("fulfilment-{}", Uuid::new_v4());
     let running = harness.start(&other).await;
     harness.processed(5).await;
@@ -136,7 +136,7 @@ async fn recall_does_not_run_beside_the_service() {
 }
 
 #[tokio::test]
-async fn shipped_pieces_beyond_the_stock_are_reported() {
+async fn shipped_units_beyond_the_stock_are_reported() {
     let harness = Harness::create(&[("SKU-1", 1)]).await;
     let order = Uuid::new_v4();
     let lines = [("SKU-1", 2), ("SKU-new", 3)];
@@ -145,7 +145,7 @@ async fn shipped_pieces_beyond_the_stock_are_reported() {
     let recalled = recall_on(&harness).await.unwrap();
     let short: Vec<(&str, i64)> = recalled.short.iter().map(|(k, v)| (&**k, *v)).collect();
     assert_eq!(short, [("SKU-1", 1), ("SKU-new", 3)]);
-    assert!(recalled.to_string().contains("SKU-new: 3 pieces more"));
+    assert!(recalled.to_string().contains("SKU-new: 3 more units"));
     assert_eq!(harness.stock("SKU-1").await, (0, 2));
     assert_eq!(harness.stock("SKU-new").await, (0, 3));
 }
@@ -203,4 +203,57 @@ async fn decision_of_another_source_is_ignored() {
     harness.topic.publish(&event).await;
     let recalled = recall_on(&harness).await.unwrap();
     assert_eq!(recalled, Recalled::default());
+}
+
+/// What `pg_restore --clean` does to the table: the same rows in a new table.
+const RESTORE: &str = "
+    alter table shipments rename to backed_up;
+    create table shipments (like backed_up including all);
+    insert into shipments select * from backed_up;
+    drop table backed_up";
+
+/// The service is started before the recall: it holds its messages and decides nothing.
+#[tokio::test]
+async fn restored_tables_decide_nothing_before_the_recall() {
+    // Only this test of the binary reads metrics, so only it sets them up.
+    telemetry::metric::init().unwrap();
+    let harness = Harness::create(&FIVE).await;
+    harness.execute(RESTORE).await;
+    let (shipped, paid) = (Uuid::new_v4(), Uuid::new_v4());
+    // Without its decision, the service would reject what it has shipped.
+    harness.topic.cancel_requested(shipped).await;
+    for order in [shipped, paid] {
+        harness.topic.captured(order, &TWO).await;
+    }
+    publish_shipped(&harness, shipped).await;
+    let running = harness.start(&harness.group).await;
+    eventually("the batch was tried and not processed", async || {
+        let metrics = format!("http://127.0.0.1:{}/metrics", running.port);
+        let metrics = reqwest::get(metrics).await.unwrap().text().await.unwrap();
+        let tried = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix("inbox_retries_total "));
+        tried.is_some_and(|tried| tried != "0")
+    })
+    .await;
+    running.stop().await;
+    for table in [
+        "select count(*) from shipments",
+        "select count(*) from parked_messages",
+    ] {
+        assert_eq!(harness.count(table).await, 0, "{table}");
+    }
+
+    eventually("the sessions are closed", async || {
+        let sessions = "select count(*) from pg_stat_activity
+             where datname = current_database() and application_name = 'fulfilment'";
+        harness.count(sessions).await == 0
+    })
+    .await;
+    let recalled = recall_on(&harness).await.unwrap();
+    assert_eq!(recalled.adopted, 1);
+    let running = harness.start(&harness.group).await;
+    harness.decided(2).await;
+    running.stop().await;
+    assert_eq!(harness.shipments("shipped").await, 2);
 }

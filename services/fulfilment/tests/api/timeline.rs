@@ -1,7 +1,7 @@
-//! Fulfilment's part of an order's story: the message, the shipment and the stock of one commit.
+//! Fulfilment's part of an order's timeline: the message, the shipment and the stock of one commit.
 
 use fulfilment::timeline::Reader;
-use operators::{Asked, ReadPart as _};
+use operators::{PartQuery, read_part};
 use uuid::Uuid;
 
 use crate::harness::Harness;
@@ -18,12 +18,11 @@ async fn shipment_and_its_message_are_one_commit() {
     let reader = Reader {
         group: harness.group.clone(),
     };
-    let asked = Asked {
+    let query = PartQuery {
         order_id,
         keys: Vec::new(),
     };
-    let mut connection = harness.pool.acquire().await.unwrap();
-    let part = reader.read(&mut connection, &asked).await.unwrap().finish();
+    let part = read_part(&harness.pool, &reader, &query).await.unwrap();
     let step = |what: &str| {
         let found = part.steps.iter().find(|step| step.what == what);
         found.unwrap_or_else(|| panic!("no {what}: {part:#?}"))

@@ -51,10 +51,30 @@ pub fn pay_again(status: Status, cancel_requested: bool) -> Result<(), NotPayabl
     }
 }
 
-/// Whether this service opens the next attempt by itself: the payment failed only because the provider
-/// repeats an error under the last attempt's key, and the limit is not reached.
-pub fn reopens(retry: bool, cancel_requested: bool, reopened: i32, reopens_max: u16) -> bool {
-    retry && !cancel_requested && reopened < i32::from(reopens_max)
+/// What follows a failed payment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterFailure {
+    /// This service opens the next attempt automatically.
+    Reopen,
+    /// The order waits for the customer, and can pay again.
+    AskCustomer,
+    /// Cancellation was requested: the order can no longer be paid.
+    Cancel,
+}
+
+/// What follows a failed payment. With `retry`, it failed only because the provider repeats an error under
+/// the attempt's key; then the next attempt is opened, up to a limit.
+pub fn after_failure(
+    retry: bool,
+    cancel_requested: bool,
+    reopened: i32,
+    reopens_max: u16,
+) -> AfterFailure {
+    match pay_again(Status::Failed, cancel_requested) {
+        Err(_) => AfterFailure::Cancel,
+        Ok(()) if retry && reopened < i32::from(reopens_max) => AfterFailure::Reopen,
+        Ok(()) => AfterFailure::AskCustomer,
+    }
 }
 
 #[cfg(test)]
@@ -83,9 +103,12 @@ mod tests {
 
     #[test]
     fn only_a_retry_below_the_limit_reopens() {
-        assert!(reopens(true, false, 2, 3));
-        assert!(!reopens(true, false, 3, 3));
-        assert!(!reopens(true, true, 0, 3));
-        assert!(!reopens(false, false, 0, 3));
+        use AfterFailure::{AskCustomer, Cancel, Reopen};
+        assert_eq!(after_failure(true, false, 2, 3), Reopen);
+        assert_eq!(after_failure(true, false, 3, 3), AskCustomer);
+        assert_eq!(after_failure(false, false, 0, 3), AskCustomer);
+        for retry in [true, false] {
+            assert_eq!(after_failure(retry, true, 0, 3), Cancel);
+        }
     }
 }

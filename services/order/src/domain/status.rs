@@ -39,7 +39,7 @@ impl Status {
         }
     }
 
-    /// Whether the order ended, at least for now, without being shipped. Such orders are few, and the
+    /// Whether the order ended, at least for now, without being shipped. There are few such orders, and the
     /// column `ended_status` has them.
     pub const fn is_ended_unshipped(self) -> bool {
         match self {

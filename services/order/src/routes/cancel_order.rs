@@ -131,7 +131,7 @@ fn to_record(order: &Order, condition: &IfMatch) -> Result<Option<CancellationRe
 fn event(order: &Order, status: Status) -> Result<Envelope, Error> {
     let (v, order_id, attempt) = (request::PAYLOAD_VERSION, order.id, order.attempt);
     match status {
-        // For the customer: the order is at its end, and no other service announces that.
+        // For the customer: the order is terminal, and no other service announces that.
         Status::Cancelled => request::seal(&OrderCancelled {
             v,
             order_id,

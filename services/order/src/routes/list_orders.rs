@@ -131,5 +131,5 @@ fn parse_cursor(cursor: &str) -> Result<ListPosition, Error> {
         let time = DateTime::from_timestamp_micros(micros)?;
         Some((time, id.parse().ok()?))
     };
-    parse().ok_or(Error::Query("after is not the `next` of a page"))
+    parse().ok_or(Error::Query("after must be the `next` of an earlier page"))
 }

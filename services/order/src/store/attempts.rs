@@ -1,4 +1,4 @@
-//! Opening the next payment attempt of an order whose last one took no money.
+//! The next payment attempt of an order whose last one took no money: opening it, and who has to pay it.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -30,7 +30,7 @@ pub async fn open_next(
     Ok(updated.rows_affected() == 1)
 }
 
-/// An order whose next attempt this service opened by itself.
+/// An order whose next attempt this service opened automatically.
 #[derive(Debug)]
 pub struct Reopened {
     pub id: Uuid,
@@ -57,6 +57,25 @@ pub async fn reopen(
         order_ids,
         Status::Failed.as_str(),
         Status::Placed.as_str()
+    )
+    .fetch_all(connection)
+    .await
+}
+
+/// Who owes how much for an order.
+#[derive(Debug)]
+pub struct Payer {
+    pub order_id: Uuid,
+    pub customer_id: String,
+    pub amount: i64,
+    pub currency: String,
+}
+
+pub async fn payers(connection: &mut PgConnection, order_ids: &[Uuid]) -> sqlx::Result<Vec<Payer>> {
+    sqlx::query_as!(
+        Payer,
+        "select id as order_id, customer_id, amount, currency from orders where id = any($1)",
+        order_ids
     )
     .fetch_all(connection)
     .await

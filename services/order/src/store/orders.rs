@@ -194,7 +194,7 @@ pub struct State {
     pub version: i32,
     pub attempt: i32,
     pub cancel_requested: bool,
-    /// How many times this service opened the next attempt by itself.
+    /// How many times this service opened the next attempt automatically.
     pub reopened: i32,
 }
 
@@ -227,7 +227,7 @@ pub struct Change {
 }
 
 /// Applies the changes whose version still matches; returns their number. `any(array[…])` keeps the
-/// plan to one look-up per change: with a plain `=` it may read the whole table instead.
+/// plan to one lookup per change: with a plain `=` it may read the whole table instead.
 pub async fn apply(connection: &mut PgConnection, changes: &[Change]) -> sqlx::Result<u64> {
     let ids: Vec<Uuid> = changes.iter().map(|change| change.id).collect();
     let versions: Vec<i32> = changes.iter().map(|change| change.version).collect();

@@ -10,13 +10,13 @@ use crate::topic::EventKind::{Captured, Declined, Refunded, Shipped, Voided};
 use crate::topic::Topic;
 
 /// A service with a new consumer group, which has not processed any message.
-struct Listener {
-    harness: Harness,
+pub(crate) struct Listener {
+    pub(crate) harness: Harness,
     group: String,
 }
 
 impl Listener {
-    async fn start(database_url: &str, topic: &Topic) -> Self {
+    pub(crate) async fn start(database_url: &str, topic: &Topic) -> Self {
         let group = format!("order-{}", Uuid::new_v4());
         let harness = Harness::start_on(database_url, |config| {
             config.application.kafka.kafka_brokers = topic.brokers.clone();
@@ -29,7 +29,7 @@ impl Listener {
     }
 
     /// Waits until this many messages are processed.
-    async fn processed(&self, messages: i64) {
+    pub(crate) async fn processed(&self, messages: i64) {
         let processed = "select count(*) from processed_messages where consumer_group = $1";
         eventually("all messages are processed", async || {
             let count: i64 = sqlx::query_scalar(processed)
@@ -44,7 +44,7 @@ impl Listener {
 }
 
 /// Status, version, attempt and cancellation request, as `GET` shows them.
-async fn seen(harness: &Harness, id: Uuid) -> Value {
+pub(crate) async fn seen(harness: &Harness, id: Uuid) -> Value {
     let view = harness.get(&format!("/orders/{id}")).await.json();
     json!([
         view["status"],

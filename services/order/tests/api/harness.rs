@@ -10,7 +10,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgPool, Postgres};
 use testkit::ApiResponse;
 use testkit::outages::StoreBehindProxy;
-use testkit::postgres::database;
+use testkit::postgres::template;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
@@ -203,13 +203,13 @@ pub(crate) async fn send(request: RequestBuilder) -> ApiResponse {
 
 /// The URL of a new database with the service's tables and the demo principals.
 pub(crate) async fn migrated() -> String {
-    let database_url = database::create_for_test("order").await.unwrap();
-    let migration = Migration {
-        database_url: database_url.clone(),
-        demo_data: true,
+    let migrate = |database_url| {
+        migrate(Migration {
+            database_url,
+            demo_data: true,
+        })
     };
-    migrate(migration).await.unwrap();
-    database_url
+    template::copy_for_test("order", migrate).await.unwrap()
 }
 
 /// A migrated database behind a fault proxy.

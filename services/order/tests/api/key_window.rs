@@ -106,7 +106,7 @@ async fn one_sweep_deletes_all_expired_keys_and_no_other() {
 }
 
 #[tokio::test]
-async fn service_deletes_expired_keys_by_itself() {
+async fn service_deletes_expired_keys_automatically() {
     let harness =
         Harness::start_with(|config| config.application.retention.reaper_interval_ms = 10).await;
     harness.post("k-1", &order()).await.expect(201);

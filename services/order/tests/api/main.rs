@@ -1,5 +1,5 @@
 //! The order service over HTTP: the real application on a free port, with one database per test.
-//! There is no broker, which the API does not need. Only `following` uses one, with one topic per test.
+//! There is no broker, which the API does not need. Only `failing` and `following` use one, with one topic per test.
 
 // Clippy's exception for tests does not cover the functions that tests call.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
@@ -8,6 +8,7 @@ mod authentication;
 mod bad_bodies;
 mod batches;
 mod cancelling;
+mod failing;
 mod following;
 mod harness;
 mod hostile_requests;
@@ -35,6 +36,6 @@ mod unknown_formats;
 use std::time::Duration;
 
 /// Long enough for a busy machine. Only a failing test waits this long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 use testkit::polling::eventually_some as eventually;

@@ -1,7 +1,7 @@
-//! The order service's part of an order's story comes from its tables, with the transactions that wrote them.
+//! The order service's part of an order's timeline comes from its tables, with the transactions that wrote them.
 
 use events::{EventType, event_ids};
-use operators::{Asked, ReadPart as _};
+use operators::{PartQuery, ReadPart as _};
 use order::timeline::Reader;
 use sqlx::{PgConnection, PgPool};
 use steps::{Part, Severity, Step};
@@ -20,11 +20,11 @@ pub(crate) async fn read(connection: &mut PgConnection, order_id: Uuid) -> Part 
         group: GROUP.to_owned(),
         key_window_seconds: 86_400,
     };
-    let asked = Asked {
+    let query = PartQuery {
         order_id,
         keys: Vec::new(),
     };
-    let part = reader.read(connection, &asked).await.unwrap();
+    let part = reader.read(connection, &query).await.unwrap();
     part.finish()
 }
 

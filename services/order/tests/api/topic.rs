@@ -3,7 +3,8 @@
 use std::ops::Deref;
 
 use events::{
-    Envelope, FulfilmentShipped, PaymentCaptured, PaymentDeclined, PaymentRefunded, PaymentVoided,
+    Envelope, FulfilmentShipped, PaymentCaptured, PaymentDeclined, PaymentFailed, PaymentRefunded,
+    PaymentVoided,
 };
 use money::Currency;
 use testkit::TestTopic;
@@ -26,6 +27,10 @@ impl Deref for Topic {
 pub(crate) enum EventKind {
     Captured,
     Declined,
+    /// With a definite error.
+    Failed,
+    /// With an error that the provider repeats under the attempt's key.
+    FailedForRetry,
     Voided,
     Refunded,
     Shipped,
@@ -71,6 +76,8 @@ fn seal(order_id: Uuid, attempt: i32, kind: EventKind) -> Envelope {
                 due: None,
             },
         ),
+        EventKind::Failed => failed(order_id, attempt, "amount_too_small", false),
+        EventKind::FailedForRetry => failed(order_id, attempt, "provider_error", true),
         EventKind::Voided => sealed(
             "payment",
             &PaymentVoided {
@@ -104,4 +111,16 @@ fn seal(order_id: Uuid, attempt: i32, kind: EventKind) -> Envelope {
             },
         ),
     }
+}
+
+fn failed(order_id: Uuid, attempt: i32, code: &str, retry: bool) -> Envelope {
+    let event = PaymentFailed {
+        v: 2,
+        order_id,
+        attempt,
+        failure_code: code.to_owned(),
+        retry,
+        customer_id: "cust-88".to_owned(),
+    };
+    sealed("payment", &event)
 }

@@ -93,7 +93,7 @@ impl Rejection {
         limits: &ProviderLimits,
         follow_ups: &mut FollowUps,
     ) -> anyhow::Result<Option<RejectionMark<'a>>> {
-        // A held attempt may have been sent before the restore, whatever this database counts.
+        // A held attempt may have been sent before the restore, even if this database counts no tries.
         let leased = attempt.tries > 0 || limits.holds(attempt.first_called_at);
         let consequence = reject(attempt.status, leased, attempt.rejected_before);
         match consequence {

@@ -169,7 +169,7 @@ pub fn refund_to_settle<'a>(charge: &'a Charge, ours: Option<&OurRefund>) -> Opt
     if let Some(own) = made.find(|refund| refund.idempotency_key == open.key) {
         return Some(&own.id);
     }
-    // An operator has refunded all of it by hand: ours must not be sent any more.
+    // An operator has refunded all of it manually: ours must not be sent any more.
     charge.refunded_in_full()
 }
 
@@ -178,22 +178,22 @@ pub fn refund_differences(charge: &Charge, ours: Option<&OurRefund>) -> Vec<Diff
     let mut found = Vec::new();
     let is_ours = |key: &str| ours.is_some_and(|refund| refund.key == key);
     let theirs = |key: &str| charge.made_refunds().any(|it| it.idempotency_key == key);
-    // The charge was refunded in full by hand, and that settles our refund.
-    let settled_by_hand =
+    // The charge was manually refunded in full, and that settles our refund.
+    let settled_manually =
         charge.refunded_in_full().is_some() && ours.is_some_and(|refund| !theirs(&refund.key));
     for refund in charge.made_refunds() {
-        if !is_ours(&refund.idempotency_key) && !settled_by_hand {
+        if !is_ours(&refund.idempotency_key) && !settled_manually {
             let detail = format!("{} under {}", refund.amount, refund.idempotency_key);
             found.push(charge.differs("refund_not_recorded", detail, "flagged"));
         }
     }
-    let given_back = charge.refunded_amount();
-    if given_back > charge.amount {
-        let detail = format!("{given_back} refunded of {}", charge.amount);
+    let refunded = charge.refunded_amount();
+    if refunded > charge.amount {
+        let detail = format!("{refunded} refunded of {}", charge.amount);
         found.push(charge.differs("refunded_twice", detail, "flagged"));
     }
     let is_missing = |refund: &&OurRefund| {
-        refund.status == RefundStatus::Refunded && !theirs(&refund.key) && !settled_by_hand
+        refund.status == RefundStatus::Refunded && !theirs(&refund.key) && !settled_manually
     };
     if let Some(refund) = ours.filter(is_missing) {
         let detail = format!("recorded under {}", refund.key);

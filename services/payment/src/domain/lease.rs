@@ -49,7 +49,7 @@ impl Leased {
         }
     }
 
-    /// What an absence means for this row. The provider's look-ups may lag behind its charges: until
+    /// What an absence means for this row. The provider's lookups may lag behind its charges: until
     /// `absence_age` after the last send, an absence proves nothing. After it, a rejected attempt is
     /// closed, and one whose key is spent has failed. A held attempt stays as it is: believed, the absence
     /// would let it be sent. Other answers stay as they are.

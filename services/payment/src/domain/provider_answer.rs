@@ -31,9 +31,9 @@ pub enum ProviderAnswer {
     /// Definite: the provider's ledger has no entry under the key. The same key may be sent again, as
     /// if for the first time.
     Absent,
-    /// The provider accepted the call and decides later. Only a look-up shows how it ends.
+    /// The provider accepted the call and decides later. Only a lookup shows how it ends.
     Processing,
-    /// The provider repeats a stored error under this key. Only a look-up shows whether money moved.
+    /// The provider repeats a stored error under this key. Only a lookup shows whether money moved.
     KeySpent {
         reason: String,
     },

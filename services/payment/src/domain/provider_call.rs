@@ -15,7 +15,7 @@ pub enum ProviderCall {
     CancelKey,
     /// Refund the charge.
     Refund { charge_id: String, key: String },
-    /// Ask whether the charge was refunded, under this key or by hand. Used like `LookUpCharge`.
+    /// Ask whether the charge was refunded, under this key or manually. Used like `LookUpCharge`.
     LookUpRefund { charge_id: String, key: String },
 }
 

@@ -9,9 +9,9 @@ use crate::domain::{Leased, ProviderAnswer};
 
 /// The code of a key that the provider knows with another request.
 const KEY_REUSED: &str = "idempotency_key_reused";
-/// The code of a charge that was refunded before. A look-up shows by which refund.
+/// The code of a charge that was refunded before. A lookup shows by which refund.
 const ALREADY_REFUNDED: &str = "charge_already_refunded";
-/// The code of a refund that cannot be made whole, because part of the charge was refunded by hand.
+/// The code of a refund that cannot return the whole charge, because part of it was refunded manually.
 const PARTIALLY_REFUNDED: &str = "partially_refunded";
 
 /// A raw HTTP response.
@@ -54,7 +54,7 @@ struct Entry {
     failure_code: Option<String>,
     /// Only refunds have it.
     charge_id: Option<String>,
-    /// Only charges have them, and only in look-ups.
+    /// Only charges have them, and only in lookups.
     #[serde(default)]
     refunds: Vec<RefundOfCharge>,
 }
@@ -133,7 +133,7 @@ pub(super) fn refund(expected: &Expected<'_>, response: &Response) -> ProviderAn
             Err(unknown) => unknown,
         },
         _ => match response.error() {
-            // A look-up by charge shows who refunded it.
+            // A lookup by charge shows who refunded it.
             ProviderAnswer::Failed { code } if code == ALREADY_REFUNDED => {
                 ProviderAnswer::KeySpent { reason: code }
             }
@@ -171,7 +171,7 @@ pub(super) fn charge_lookup(
     }
 }
 
-/// The refund under the key, or else refunds of the charge that were made by hand.
+/// The refund under the key, or else manual refunds of the charge.
 pub(super) fn refund_lookup(
     expected: &Expected<'_>,
     key: &str,
@@ -294,7 +294,7 @@ impl Response {
         match self.status {
             200 => Ok(self.parse::<List>()?.data),
             _ => Err(match self.error() {
-                // A look-up that fails says nothing about the charge.
+                // A lookup that fails says nothing about the charge.
                 ProviderAnswer::Failed { code } => self.not_accepted(&code),
                 ProviderAnswer::KeySpent { .. } => self.unknown(),
                 other => other,

@@ -10,7 +10,7 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use super::page_result::PageResult;
-use super::{PAGE_TIMEOUT, Reconciler, Run, Walk};
+use super::{Reconciler, Run, Walk};
 use crate::charger::Queue;
 use crate::domain::books::{self, Attempt, Charge, Finding, OurRefund, Page, Unreadable};
 use crate::domain::provider_key::parse_charge_key;
@@ -48,7 +48,7 @@ impl Reconciler {
         page: &Page,
     ) -> anyhow::Result<Compared> {
         let compare = self.compare(run, walk, range, page, &page.charges);
-        let error = match database::with_timeout(PAGE_TIMEOUT, compare).await {
+        let error = match database::with_timeout(self.page_wait_max, compare).await {
             Ok(compared) => return Ok(compared),
             Err(error) if database::is_transient_chain(&error) => return Err(error),
             Err(error) => error,
@@ -76,7 +76,7 @@ impl Reconciler {
                 last: Some(range.after),
             };
             let compare = self.compare(run, Walk::Once, only, &alone, &alone.charges);
-            match database::with_timeout(PAGE_TIMEOUT, compare).await {
+            match database::with_timeout(self.page_wait_max, compare).await {
                 Ok(one) => {
                     compared.capped |= one.capped;
                     compared.recent |= one.recent;
@@ -89,7 +89,7 @@ impl Reconciler {
             }
         }
         let report = self.compare(run, walk, range, &rest, &page.charges);
-        database::with_timeout(PAGE_TIMEOUT, report).await?;
+        database::with_timeout(self.page_wait_max, report).await?;
         Ok(compared)
     }
 

@@ -77,7 +77,7 @@ impl<'a> PageResult<'a> {
 
     /// Refunds a charge that its attempt does not own, up to the limit of the run.
     pub(super) fn refund_contradiction(&mut self, charge: &Charge, why: &str, known: bool) {
-        // An earlier run has opened the refund, or an operator has made it by hand.
+        // An earlier run has opened the refund, or an operator has made it manually.
         if known || charge.refunded_in_full().is_some() {
             return;
         }

@@ -1,6 +1,6 @@
 //! `POST /admin/payments/{order_id}/attempts/{attempt}/resolution`,
 //! `POST /admin/refunds/{charge_id}/resolution` and `POST /admin/unexplained-charges/{charge_id}`: an
-//! operator settles what only a person can know.
+//! operator settles what the service cannot know.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;

@@ -31,7 +31,7 @@ pub struct NewRefund {
     /// When the refund was first asked for. The provider may have seen the key since then: this
     /// database may have been restored to an older state. `None`: now.
     pub requested_at: Option<DateTime<Utc>>,
-    /// The refund in the provider's books, if the charge was refunded by hand.
+    /// The refund in the provider's books, if the charge was refunded manually.
     pub made_by_hand: Option<String>,
 }
 

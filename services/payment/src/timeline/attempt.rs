@@ -40,7 +40,7 @@ fn rejection(row: &AttemptRow, name: &str) -> Option<Step> {
     Some(step.fact_if("reason", row.rejection_reason.as_ref()))
 }
 
-/// Whether the rejection is the row's last change. A lease would have changed it once more.
+/// Whether the rejection is the row's last change. A lease would have changed the row again.
 fn is_last_change(row: &AttemptRow) -> bool {
     row.rejected_at == Some(row.updated_at) && !row.leased
 }

@@ -1,8 +1,11 @@
 //! The whole service, as `main` runs it. No broker listens behind it.
 
+use std::time::Duration;
+
 use clap::Parser as _;
 use payment::config::{Command, Config, Program};
 use payment::startup::build;
+use testkit::fault_proxy::FaultProxy;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -40,8 +43,41 @@ pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
     }
 }
 
+/// The service with its provider behind a proxy, and with time-outs that outlast the test.
+pub(crate) async fn start_behind(
+    harness: &Harness,
+    provider: &FaultProxy,
+    flags: &[&str],
+) -> Running {
+    let url = provider.url.trim_end_matches('/');
+    let patient = [
+        "--psp-url",
+        url,
+        "--psp-timeout-ms",
+        "600000",
+        "--lease-ms",
+        "900000",
+    ];
+    start(harness, &[&patient, flags].concat()).await
+}
+
+/// How long a worker of [`start_impatient`] waits for the store.
+pub(crate) const STORE_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// The service with workers that soon give up on a store that does not answer.
+pub(crate) async fn start_impatient(harness: &Harness, flags: &[&str]) -> Running {
+    let mut config = config(harness, flags);
+    config.lease_wait_max = STORE_WAIT_MAX;
+    config.record_wait_max = STORE_WAIT_MAX;
+    run(config).await
+}
+
 pub(crate) async fn start(harness: &Harness, flags: &[&str]) -> Running {
-    let application = build(config(harness, flags)).await.unwrap();
+    run(config(harness, flags)).await
+}
+
+async fn run(config: Config) -> Running {
+    let application = build(config).await.unwrap();
     let shutdown = CancellationToken::new();
     Running {
         port: application.port().unwrap(),

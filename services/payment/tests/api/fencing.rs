@@ -1,11 +1,10 @@
 //! A result counts only under its lease; a lost charger is replaced.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::harness::{Harness, LONG, eventually};
+use crate::harness::{Harness, LONG};
 use crate::provider::{calls, declined, expected_call, mount_captures, mount_charge_response};
 use crate::stepper::Stepper;
 
@@ -74,11 +73,12 @@ async fn expired_lease_is_taken_over_with_the_same_key() {
     mount_captures(&harness.psp).await;
     let order = harness.open_new().await;
     // This charger dies with its lease: its answer is never recorded.
-    let mut dying = harness.stepper(Duration::from_secs(3));
+    let mut dying = harness.stepper(LONG);
     dying.call().await;
     let mut successor = harness.stepper(LONG);
     assert_eq!(successor.lease().await, 0, "not before the lease expired");
-    eventually("the lease expires", async || successor.lease().await == 1).await;
+    harness.pass_time().await;
+    assert_eq!(successor.lease().await, 1);
     let answers = successor.answers(1).await;
     assert_eq!(harness.record(&answers).await.unwrap(), 1);
     let call = expected_call(order, 1);

@@ -14,7 +14,7 @@ use crate::harness::{Harness, eventually};
 use crate::provider::{call_count, calls, mount_captures};
 use crate::reconciling::{charge, mount_ledger, reconciler};
 
-/// Longer than every time-out of the service.
+/// Longer than every timeout of the service.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(100);
 /// One connection for each charger.
 const CHARGERS: usize = 3;
@@ -43,7 +43,7 @@ async fn chargers_recover_from_silent_store_connections() {
     let harness = Harness::create().await;
     mount_captures(&harness.psp).await;
     let store = FaultProxy::to(&harness.url).await.unwrap();
-    let running = application::start(&harness, &["--database-url", &store.url]).await;
+    let running = application::start_impatient(&harness, &["--database-url", &store.url]).await;
     captured(&harness, harness.open_new().await).await;
     store.silence();
     eventually("every charger waits for the store", async || {
@@ -73,7 +73,7 @@ async fn recorder_recovers_from_a_silent_store_connection() {
         "--lease-ms",
         "3000",
     ];
-    let running = application::start(&harness, &flags).await;
+    let running = application::start_impatient(&harness, &flags).await;
     let order = harness.open_new().await;
     captured(&harness, order).await;
     assert!(store.has_lost());
@@ -101,8 +101,8 @@ async fn charger_recovers_from_a_silent_provider_connection() {
     captured(&harness, order).await;
     assert!(provider.has_lost());
     let calls = calls(&harness.psp).await;
-    assert_eq!(calls.len(), 2, "one was not answered");
-    assert_eq!(calls[0], calls[1]);
+    assert!(calls.len() >= 2, "one was not answered: {calls:?}");
+    assert!(calls.iter().all(|it| *it == calls[0]), "{calls:?}");
     stop_when_ready(running).await;
 }
 
@@ -134,6 +134,7 @@ async fn silenced_at(harness: &Harness, statement: &str) -> (FaultProxy, Reconci
     };
     let reconciler = Reconciler {
         pool: database::connect_lazy(&settings, "payment").unwrap(),
+        page_wait_max: application::STORE_WAIT_MAX,
         ..reconciler(harness, Duration::ZERO)
     };
     (store, reconciler)

@@ -7,20 +7,19 @@ use chrono::Utc;
 use leases::{Done, Record as _};
 use payment::charger::{Answered, ChargerQueues};
 use payment::config::Migration;
-use payment::recorder::Recorder;
+use payment::recorder::{self, Recorder};
 use payment::store::attempts::{self, NewAttempt};
 use payment::waiting::Waiting;
 use serde_json::{Value, json};
 use service_kit::Backoff;
 use sqlx::FromRow;
 use sqlx::postgres::{PgPool, PgPoolOptions};
+use testkit::postgres::template;
 use uuid::Uuid;
 use wiremock::MockServer;
 
 use crate::stepper::Stepper;
 
-/// Longest wait for an expected result.
-pub(crate) const EVENTUALLY: Duration = Duration::from_secs(15);
 /// Lease of tests that do not wait for it to expire.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
@@ -43,15 +42,13 @@ pub(crate) struct Payment {
 
 impl Harness {
     pub(crate) async fn create() -> Self {
-        let url = testkit::postgres::database::create_for_test("payment")
-            .await
-            .unwrap();
-        let database_url = url.clone();
-        let migration = Migration {
-            database_url,
-            demo_data: true,
+        let migrate = |database_url| {
+            payment::startup::migrate(Migration {
+                database_url,
+                demo_data: true,
+            })
         };
-        payment::startup::migrate(migration).await.unwrap();
+        let url = template::copy_for_test("payment", migrate).await.unwrap();
         let pool = PgPoolOptions::new()
             .max_connections(4)
             .connect(&url)
@@ -149,6 +146,7 @@ impl Harness {
                 base: Duration::from_secs(10),
                 max: Duration::from_secs(20),
             },
+            store_wait_max: recorder::STORE_WAIT_MAX,
             wake: outbox::Wake::default(),
             queues: Arc::new(ChargerQueues::new(LONG)),
             waiting: Waiting::default(),

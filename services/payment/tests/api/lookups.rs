@@ -103,11 +103,11 @@ async fn charge_under_another_key_allows_no_second_charge() {
 }
 
 #[tokio::test]
-async fn look_up_without_an_answer_is_repeated_and_sends_nothing() {
+async fn lookup_without_an_answer_is_repeated_and_sends_nothing() {
     let harness = Harness::create().await;
     let order = sent_without_answer(&harness).await;
     age_first_call(&harness, RESEND_MAX).await;
-    // Nothing is mounted for look-ups, and a 404 is not a definite answer about a charge.
+    // Nothing is mounted for lookups, and a 404 is not a definite answer about a charge.
     for _ in 0..3 {
         assert_eq!(harness.step().await, 0);
     }

@@ -1,5 +1,5 @@
-//! Answers of real providers: outcomes that come later, definite errors, stored errors, lagging look-ups,
-//! refunds made by hand.
+//! Answers of real providers: outcomes that come later, definite errors, stored errors, lagging lookups,
+//! manual refunds.
 
 use std::time::Duration;
 
@@ -198,7 +198,7 @@ async fn rejected_attempt_that_is_absent_is_voided() {
 }
 
 #[tokio::test]
-async fn attempt_from_an_old_event_starts_with_a_look_up() {
+async fn attempt_from_an_old_event_starts_with_a_lookup() {
     let harness = Harness::create().await;
     mount_captures(&harness.psp).await;
     let order = Uuid::new_v4();
@@ -215,7 +215,7 @@ async fn attempt_from_an_old_event_starts_with_a_look_up() {
 }
 
 #[tokio::test]
-async fn replayed_capture_that_was_refunded_by_hand_never_ships() {
+async fn replayed_capture_that_was_refunded_manually_never_ships() {
     let harness = Harness::create().await;
     let order = harness.open_new().await;
     mount_first_charge_responses(&harness.psp, 1, ResponseTemplate::new(503)).await;
@@ -232,7 +232,7 @@ async fn replayed_capture_that_was_refunded_by_hand_never_ships() {
 }
 
 #[tokio::test]
-async fn charge_refunded_by_hand_is_not_refunded_again() {
+async fn manually_refunded_charge_is_not_refunded_again() {
     let harness = Harness::create().await;
     mount_captures(&harness.psp).await;
     let order = harness.open_new().await;

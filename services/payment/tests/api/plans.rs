@@ -21,12 +21,12 @@ const FILL: &str = "
     insert into payments (order_id, attempt, amount, currency, payment_method, lines, principal,
                           status, charge_id, correlation_id)
     select gen_random_uuid(), 1, 100, 'USD', 'pm', '[]', 'acme', 'captured', '!' || n, 'c'
-    from generate_series(1, 50000) as n;
+    from generate_series(1, 20000) as n;
     insert into refunds (charge_id, key, order_id, attempt, amount, currency, reason, status,
                          refund_id, correlation_id, principal)
     select '!' || n, 'refund:' || n, gen_random_uuid(), 1, 100, 'USD', 'r', 'refunded',
            're-' || n, 'c', 'acme'
-    from generate_series(1, 50000) as n;";
+    from generate_series(1, 20000) as n;";
 const BACKLOG: &str = "
     insert into payments (order_id, attempt, amount, currency, payment_method, lines, principal,
                           status, tries, correlation_id)
@@ -37,7 +37,7 @@ const BACKLOG: &str = "
                          correlation_id, principal)
     select 'open-' || n, 'refund:open-' || n, gen_random_uuid(), 1, 100, 'USD', 'r', 'pending',
            'c', 'acme'
-    from generate_series(1, 50000) as n;";
+    from generate_series(1, 20000) as n;";
 /// Empty tables, whose statistics say so from now on.
 const EMPTY_STATISTICS: &str = "
     alter table payments set (autovacuum_enabled = off);

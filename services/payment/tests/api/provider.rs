@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testkit::fault_proxy::FaultProxy;
 use uuid::Uuid;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockBuilder, MockServer, Request, ResponseTemplate};
@@ -35,7 +36,7 @@ fn entry(request: &Request, id: &str, status: &str) -> Value {
     entry
 }
 
-/// A charge of the order as look-ups show it.
+/// A charge of the order as lookups show it.
 pub(crate) fn charge_of(order_id: Uuid, id: &str, key: &str) -> Value {
     json!({
         "id": id, "status": "captured", "reference": order_id, "amount": 5_000, "currency": "USD",
@@ -63,6 +64,15 @@ pub(crate) async fn mount_charges(
     respond: impl Fn(&Request) -> ResponseTemplate + Send + Sync + 'static,
 ) {
     charges().respond_with(respond).mount(psp).await;
+}
+
+/// A provider that captures every charge. Its responses are held until the test releases them: no timer ends a
+/// call.
+pub(crate) async fn held_captures(psp: &MockServer) -> FaultProxy {
+    mount_captures(psp).await;
+    let provider = FaultProxy::to(&psp.uri()).await.unwrap();
+    provider.hold();
+    provider
 }
 
 /// Every charge is captured after a delay.
@@ -133,14 +143,14 @@ pub(crate) async fn request_bodies(psp: &MockServer, verb: &str, at: &str) -> Ve
         .collect()
 }
 
-/// Every look-up of a charge returns this list, by key and by reference.
+/// Every lookup of a charge returns this list, by key and by reference.
 pub(crate) async fn mount_look_up(psp: &MockServer, charges: Value) {
     let found = ResponseTemplate::new(200).set_body_json(json!({ "data": charges }));
     let look_up = Mock::given(method("GET")).and(path("/v1/charges"));
     look_up.respond_with(found).mount(psp).await;
 }
 
-/// Every look-up of a refund returns this list, by key and by charge.
+/// Every lookup of a refund returns this list, by key and by charge.
 pub(crate) async fn mount_refund_look_up(psp: &MockServer, refunds: Value) {
     let found = ResponseTemplate::new(200).set_body_json(json!({ "data": refunds }));
     let look_up = Mock::given(method("GET")).and(path("/v1/refunds"));

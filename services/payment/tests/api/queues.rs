@@ -82,7 +82,7 @@ async fn row_that_commits_late_is_leased() {
 }
 
 #[tokio::test]
-async fn full_look_finds_a_row_behind_the_floor() {
+async fn full_scan_finds_a_row_behind_the_floor() {
     let harness = Harness::create().await;
     mount_captures(&harness.psp).await;
     let stepper = harness.stepper(LONG);

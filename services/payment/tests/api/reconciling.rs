@@ -7,16 +7,17 @@ use chrono::Utc;
 use operators::Operator;
 use payment::charger::ChargerQueues;
 use payment::psp;
-use payment::reconciler::{Error, Reconciler, Trigger};
+use payment::reconciler::{Error, PAGE_WAIT_MAX, Reconciler, Trigger};
 use payment::store::reconciliations::Report;
 use payment::waiting::Waiting;
 use serde_json::{Value, json};
+use testkit::fault_proxy::FaultProxy;
 use uuid::Uuid;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, Request, ResponseTemplate};
 
-use crate::harness::{Harness, LONG};
-use crate::provider::{mount_captures, mount_refunds, request_bodies};
+use crate::harness::{Harness, LONG, eventually};
+use crate::provider::{call_count, mount_captures, mount_refunds, request_bodies};
 use crate::rejections::reject;
 
 /// An operator's reconciliation of all charges.
@@ -38,6 +39,7 @@ pub(crate) fn reconciler(harness: &Harness, grace: Duration) -> Reconciler {
         refunds_max: 100,
         walk_interval: Duration::from_secs(3_600),
         lookback: Duration::from_secs(3_600),
+        page_wait_max: PAGE_WAIT_MAX,
         wake: outbox::Wake::default(),
         queues: Arc::new(ChargerQueues::new(LONG)),
         waiting: Waiting::default(),
@@ -357,18 +359,26 @@ async fn interrupted_reconciliation_is_repeated_by_the_next() {
 #[tokio::test]
 async fn only_one_of_two_concurrent_reconciliations_runs() {
     let harness = Harness::create().await;
-    let slow = ResponseTemplate::new(200)
-        .set_body_json(json!({ "data": [], "next": null }))
-        .set_delay(Duration::from_millis(500));
-    let ledger = Mock::given(method("GET")).and(path("/v1/ledger"));
-    ledger.respond_with(slow).mount(&harness.psp).await;
-    let (one, two) = (
-        reconciler(&harness, Duration::ZERO),
-        reconciler(&harness, Duration::ZERO),
-    );
+    mount_ledger(&harness, Vec::new()).await;
+    let provider = FaultProxy::to(&harness.psp.uri()).await.unwrap();
+    provider.hold();
+    let url = provider.url.trim_end_matches('/');
+    let slow = Reconciler {
+        provider: Arc::new(psp::Client::new(url, LONG).unwrap()),
+        ..reconciler(&harness, Duration::ZERO)
+    };
     let all = all();
-    let (one, two) = tokio::join!(one.reconcile(&all), two.reconcile(&all));
-    let busy = |reconciled: &Result<_, Error>| matches!(reconciled, Err(Error::Busy));
-    assert!(busy(&one) != busy(&two), "{one:?} {two:?}");
+    let other = async {
+        eventually("the first reads the ledger", async || {
+            call_count(&harness.psp).await == 1
+        })
+        .await;
+        let rejected = reconciler(&harness, Duration::ZERO).reconcile(&all).await;
+        provider.release();
+        rejected
+    };
+    let (one, two) = tokio::join!(slow.reconcile(&all), other);
+    assert!(one.is_ok(), "{one:?}");
+    assert!(matches!(two, Err(Error::Busy)), "{two:?}");
     reconcile(&harness).await;
 }

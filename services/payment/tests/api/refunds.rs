@@ -113,7 +113,7 @@ async fn refund_is_looked_up_after_the_key_window() {
             .await
             .len(),
         0,
-        "never sent: the first look-up had no answer"
+        "never sent: the first lookup had no answer"
     );
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn reject_within(
 }
 
 #[tokio::test]
-async fn attempt_that_was_never_leased_is_voided_for_good() {
+async fn attempt_that_was_never_leased_is_voided_permanently() {
     let harness = Harness::create().await;
     let order = harness.open_new().await;
     reject(&harness, order, 1).await;
@@ -176,7 +176,7 @@ async fn tried_attempt_with_an_absent_charge_counts_as_leased() {
     mount_cancellation(&harness.psp, key_cancelled()).await;
     let order = harness.open_new().await;
     assert_eq!(harness.step().await, 0);
-    // As after a look-up that found nothing.
+    // As after a lookup that found nothing.
     harness
         .execute("update payments set first_called_at = null")
         .await;

@@ -1,4 +1,4 @@
-//! Operators settle what only a person can know: once, audited, within the state machine.
+//! Operators settle what only an operator can know: once, audited, within the state machine.
 
 use operators::Operator;
 use payment::resolution::{

@@ -9,11 +9,13 @@ use payment::domain::ProviderLimits;
 use payment::psp;
 use payment::queue_keeper::QueueKeeper;
 use sqlx::PgPool;
+use testkit::polling::WAIT_MAX;
 use tokio::sync::{Mutex, mpsc};
 
-use crate::harness::{EVENTUALLY, eventually};
+use crate::harness::eventually;
 
-const PSP_TIMEOUT: Duration = Duration::from_millis(1_500);
+/// Below the lease of these tests, and long enough for a busy machine.
+const PSP_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long after its first try an attempt may be sent again.
 pub(crate) const RESEND_MAX: Duration = Duration::from_secs(3_600);
 /// The facts about the provider that chargers get, unless a test sets others.
@@ -43,6 +45,17 @@ impl Stepper {
         Self::with(pool, psp_url, lease, clock, LIMITS)
     }
 
+    /// Chargers that give up on a call after this time.
+    pub(crate) fn with_timeout(
+        pool: PgPool,
+        psp_url: &str,
+        lease: Duration,
+        timeout: Duration,
+    ) -> Self {
+        let client = psp::Client::new(psp_url, timeout).unwrap();
+        Self::with_client(pool, client, lease, Clock::default(), LIMITS)
+    }
+
     pub(crate) fn with(
         pool: PgPool,
         psp_url: &str,
@@ -50,14 +63,26 @@ impl Stepper {
         clock: Clock,
         limits: ProviderLimits,
     ) -> Self {
+        let client = psp::Client::new(psp_url, PSP_TIMEOUT).unwrap();
+        Self::with_client(pool, client, lease, clock, limits)
+    }
+
+    fn with_client(
+        pool: PgPool,
+        client: psp::Client,
+        lease: Duration,
+        clock: Clock,
+        limits: ProviderLimits,
+    ) -> Self {
         let (sender, answers) = mpsc::channel(IN_FLIGHT_MAX);
-        let provider = Arc::new(psp::Client::new(psp_url, PSP_TIMEOUT).unwrap());
+        let provider = Arc::new(client);
         let settings = Settings {
             lease,
             // Only `run` uses it.
             poll: Duration::ZERO,
             in_flight_max: IN_FLIGHT_MAX,
             batch_max: LEASE_BATCH_MAX,
+            store_wait_max: leases::STORE_WAIT_MAX,
         };
         // Every step looks into every queue.
         let queues = Arc::new(ChargerQueues::new(Duration::ZERO));
@@ -115,7 +140,7 @@ impl Stepper {
     pub(crate) async fn answers(&mut self, count: usize) -> Vec<Done<Answered>> {
         let mut answers = Vec::with_capacity(count);
         while answers.len() < count {
-            let next = tokio::time::timeout(EVENTUALLY, self.answers.recv()).await;
+            let next = tokio::time::timeout(WAIT_MAX, self.answers.recv()).await;
             answers.push(next.expect("an answer is missing").unwrap());
         }
         answers

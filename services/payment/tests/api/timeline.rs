@@ -1,6 +1,6 @@
-//! The payment service's part of an order's story: attempts, tries with the provider's key, refunds.
+//! The payment service's part of an order's timeline: attempts, tries with the provider's key, refunds.
 
-use operators::{Asked, ReadPart as _};
+use operators::{PartQuery, read_part};
 use payment::timeline::Reader;
 use steps::{Part, Severity, Step};
 use uuid::Uuid;
@@ -14,13 +14,11 @@ async fn part(harness: &Harness, order_id: Uuid) -> Part {
     let reader = Reader {
         group: "payment".to_owned(),
     };
-    let asked = Asked {
+    let query = PartQuery {
         order_id,
         keys: Vec::new(),
     };
-    let mut connection = harness.pool.acquire().await.unwrap();
-    let part = reader.read(&mut connection, &asked).await.unwrap();
-    part.finish()
+    read_part(&harness.pool, &reader, &query).await.unwrap()
 }
 
 fn step<'a>(part: &'a Part, what: &str) -> &'a Step {

@@ -1,8 +1,8 @@
-//! Look-ups that lag: at many providers they read from a copy of the books that is a little behind.
+//! Lookups that lag: at many providers they read from a copy of the books that is a little behind.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// Look-ups and ledgers show what was created up to this time.
+/// Lookups and ledgers show what was created up to this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cutoff(Option<DateTime<Utc>>);
 

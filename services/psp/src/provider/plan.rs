@@ -56,7 +56,7 @@ impl Provider {
         Ok(Plan::Run(work))
     }
 
-    /// The statement that records an immediate charge also finds a replay. An earlier look-up is
+    /// The statement that records an immediate charge also finds a replay. An earlier lookup is
     /// worth its round trip only if the charge is slow or a fault may apply first. A refund is
     /// checked against its charge only if its key is new, so its key is always looked up first.
     fn needs_early_lookup(&self, request: &Request) -> bool {

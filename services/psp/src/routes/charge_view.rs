@@ -1,4 +1,4 @@
-//! A charge with its refunds, as look-ups and the ledger show it.
+//! A charge with its refunds, as lookups and the ledger show it.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ struct RefundView {
     created_at: DateTime<Utc>,
 }
 
-/// Adds the refunds of each charge, oldest first. Leaves out the refunds that look-ups do not show yet.
+/// Adds the refunds of each charge, oldest first. Leaves out the refunds that lookups do not show yet.
 pub(super) async fn with_refunds(
     connection: &mut PgConnection,
     charges: Vec<Charge>,

@@ -2,7 +2,7 @@
 //!
 //! Ids are assigned just before the commit. So near the end of a ledger a new row may appear before
 //! one that is already listed. A client that continues from the newest row must go back by one
-//! statement time-out, or it may miss such a row.
+//! statement timeout, or it may miss such a row.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

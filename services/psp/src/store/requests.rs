@@ -79,7 +79,7 @@ pub async fn find(
 /// Claims the keys, moves the money and stores the responses in one statement, and so in one commit:
 /// after a crash each request is complete or absent. Keys within a batch must differ.
 ///
-/// The look-up of a stored response is lateral with a limit, so that Postgres plans one probe of the
+/// The lookup of a stored response is lateral with a limit, so that Postgres plans one probe of the
 /// primary key per request. A plain join may be planned as a scan while the table is small, and that
 /// plan stays cached while the table grows.
 pub async fn record(

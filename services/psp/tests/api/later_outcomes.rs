@@ -80,7 +80,7 @@ async fn processing_card_is_pending_and_then_final() {
         assert_charge_shows(&server, &charge["id"], "pending", &Value::Null).await;
         settle(&server).await;
         assert_charge_shows(&server, &charge["id"], status, &code).await;
-        // A replay is the first response; only a look-up shows what became of it.
+        // A replay is the first response; only a lookup shows what became of it.
         let again = server.charge("k", &body).await;
         assert_eq!((again.replayed, &again.text), (true, &first.text));
         assert_eq!((server.charged().await, server.stored().await), (1, 1));

@@ -1,4 +1,4 @@
-//! Look-ups and ledgers that lag behind the books.
+//! Lookups and ledgers that lag behind the books.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ const AN_HOUR: &[&str] = &["--psp-lookup-lag-ms", "3600000"];
 /// A charge and its refund, both new.
 async fn refunded(server: &Server) -> (Value, Value) {
     let charge = server.charge("k", &order("o-1")).await.json();
-    // A refund is not a look-up: it finds a charge that look-ups do not show yet.
+    // A refund is not a lookup: it finds a charge that lookups do not show yet.
     let refund = server.refund("back", &refund_of(&charge)).await;
     assert_eq!(refund.status, 201, "{refund:?}");
     (charge, refund.json())
@@ -25,7 +25,7 @@ async fn age(server: &Server, table: &str) {
     sqlx::query(sql).execute(&server.books).await.unwrap();
 }
 
-/// The charges that each look-up shows, and the refunds.
+/// The charges that each lookup shows, and the refunds.
 async fn shown(server: &Server, charge: &Value) -> (Vec<Value>, Vec<Value>) {
     let id = charge["id"].as_str().unwrap();
     let by_charge = format!("/v1/refunds?charge_id={id}");

@@ -110,7 +110,7 @@ async fn part_of_a_charge_can_be_refunded() {
 }
 
 #[tokio::test]
-async fn refunds_by_hand_take_any_key_and_any_part() {
+async fn manual_refunds_take_any_key_and_any_part() {
     let server = Server::start().await;
     let charge = charged(&server).await;
     let keys = ["by-hand", "ticket:4711/1", "refund:o-1:1"];

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use testkit::operator;
-use testkit::postgres::database;
+use testkit::postgres::template;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -34,11 +34,8 @@ impl Server {
 
     /// Starts a provider with these command-line flags.
     pub(crate) async fn start_with(flags: &[&str]) -> Self {
-        let database_url = database::create_for_test("psp").await.unwrap();
-        let migration = Migration {
-            database_url: database_url.clone(),
-        };
-        migrate(migration).await.unwrap();
+        let migrate = |database_url| migrate(Migration { database_url });
+        let database_url = template::copy_for_test("psp", migrate).await.unwrap();
         Self::on(database_url, flags).await
     }
 

@@ -1,4 +1,4 @@
-//! The provider's part of an order's story, over its operator listener.
+//! The provider's part of an order's timeline, over its operator listener.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -29,9 +29,9 @@ async fn charges_refunds_and_requests_of_one_order_are_shown() {
     let part = server.get(&path).await;
     assert_eq!((&part["charges"], &part["refunds"]), (&json!(1), &json!(1)));
     let expected = [
-        "charge answered 201, stored",
+        "response 201 to charge stored",
         "charge is captured",
-        "refund answered 201, stored",
+        "response 201 to refund stored",
         "refund is refunded",
     ];
     assert_eq!(whats(&part), expected);
@@ -44,7 +44,7 @@ async fn charges_refunds_and_requests_of_one_order_are_shown() {
 
     // A decline leaves no charge: only its key finds it.
     let part = server.get(&format!("{path}?keys=pay:1,pay:2")).await;
-    assert_eq!(whats(&part)[0], "charge answered 402, stored");
+    assert_eq!(whats(&part)[0], "response 402 to charge stored");
     assert_eq!(whats(&part).len(), 5);
 }
 

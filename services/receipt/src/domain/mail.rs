@@ -26,7 +26,7 @@ pub struct Mail {
     pub event_id: Uuid,
     pub order_id: Uuid,
     pub recipient: String,
-    /// What was paid, declined or refunded. `None` if nothing was charged, or if an old event does not
+    /// What was paid, not paid or refunded. `None` if nothing was charged, or if an old event does not
     /// name it.
     pub amount: Option<Money>,
     /// Only for a receipt.

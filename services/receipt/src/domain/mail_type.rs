@@ -10,6 +10,8 @@ text_enum! {
         Receipt = "receipt",
         /// The payment was declined; the customer may pay again.
         Decline = "decline",
+        /// The payment failed at the provider; the customer may pay again.
+        PaymentFailure = "payment_failure",
         /// The order does not ship, and nothing was charged.
         Cancellation = "cancellation",
         /// The order does not ship, and what was charged is refunded.
@@ -23,6 +25,8 @@ impl MailType {
         match event_type {
             EventType::PaymentCaptured => Some(Self::Receipt),
             EventType::PaymentDeclined => Some(Self::Decline),
+            // Not `payment.failed`: order may open the next attempt by itself.
+            EventType::OrderPaymentFailed => Some(Self::PaymentFailure),
             EventType::PaymentVoided | EventType::OrderCancelled => Some(Self::Cancellation),
             EventType::PaymentRefunded => Some(Self::Refund),
             // Not listed by name: a new event type without a mail does not touch this file.

@@ -7,9 +7,9 @@ use crate::domain::{State, Status, TRIES_IN_DOUBT_MAX};
 text_enum! {
     "action";
     pub enum Action {
-        /// Send the mail once more. It may arrive twice.
+        /// Send the mail again. It may arrive twice.
         Send = "send",
-        /// Count the mail as sent: it arrived, or the customer was told in another way.
+        /// Count the mail as sent: it arrived, or the customer was informed in another way.
         Settle = "settle",
     }
 }

@@ -1,4 +1,4 @@
-//! Operator routes for mails that wait for a person: `GET /admin/mails`, `POST /admin/mails/release`,
+//! Operator routes for mails that wait for an operator: `GET /admin/mails`, `POST /admin/mails/release`,
 //! `POST /admin/mails/settle` and `POST /admin/mails/resolve`.
 
 use axum::Json;

@@ -17,7 +17,7 @@ use crate::store::receipts;
 const MOVE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the queue is read from its beginning. This finds mails below the floor, which a store
 /// whose clock was set back may write.
-const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(60);
+const FULL_SCAN_INTERVAL: Duration = Duration::from_secs(60);
 /// The floor stays this far behind the store's clock, so that small corrections of the clock do not
 /// matter.
 const CLOCK_MARGIN: TimeDelta = TimeDelta::seconds(1);
@@ -30,7 +30,7 @@ pub(super) struct Floor {
     /// Counts suspension: after it, the store's clock is far ahead of what this process has seen.
     clock: Clock,
     next_move: Duration,
-    next_full_look: Duration,
+    next_full_scan: Duration,
 }
 
 impl Floor {
@@ -41,7 +41,7 @@ impl Floor {
             horizon: Horizon::default(),
             clock,
             next_move: now,
-            next_full_look: now + FULL_LOOK_INTERVAL,
+            next_full_scan: now + FULL_SCAN_INTERVAL,
         }
     }
 
@@ -51,8 +51,8 @@ impl Floor {
         connection: &mut PgConnection,
     ) -> anyhow::Result<Option<DateTime<Utc>>> {
         let now = self.clock.now();
-        if now >= self.next_full_look {
-            self.next_full_look = now + FULL_LOOK_INTERVAL;
+        if now >= self.next_full_scan {
+            self.next_full_scan = now + FULL_SCAN_INTERVAL;
             self.at = None;
         } else if now >= self.next_move {
             self.next_move = now + MOVE_INTERVAL;

@@ -163,7 +163,7 @@ pub struct Lease<'a> {
 /// dies now, the row says that it may have sent the mail. With `skip locked`, parallel senders take
 /// different rows instead of waiting for the same one.
 ///
-/// The statement reads what it returns, whatever plan is cached. `'pending'` is a literal: with a
+/// The statement reads only what it returns, with any cached plan. `'pending'` is a literal: with a
 /// parameter, a generic plan cannot use the partial index `receipts_due`; a test ties the literal to
 /// [`Status::Pending`]. No condition filters the rows of the index, because mails that do not match
 /// would be read again by every step. The rows are updated by `ctid`: a join by key could be planned

@@ -1,5 +1,7 @@
 //! The whole service, as `main` runs it.
 
+use std::time::Duration;
+
 use clap::Parser as _;
 use receipt::config::{Command, Config, Program};
 use receipt::startup::build;
@@ -48,8 +50,23 @@ pub(crate) fn config(harness: &Harness, flags: &[&str]) -> Config {
     }
 }
 
+/// How long a worker of [`start_impatient`] waits for the store.
+const STORE_WAIT_MAX: Duration = Duration::from_secs(2);
+
 pub(crate) async fn start(harness: &Harness, flags: &[&str]) -> Running {
-    let application = build(config(harness, flags)).await.unwrap();
+    run(config(harness, flags)).await
+}
+
+/// The same with workers that soon give up on a store that does not answer.
+pub(crate) async fn start_impatient(harness: &Harness, flags: &[&str]) -> Running {
+    let mut config = config(harness, flags);
+    config.lease_wait_max = STORE_WAIT_MAX;
+    config.record_wait_max = STORE_WAIT_MAX;
+    run(config).await
+}
+
+async fn run(config: Config) -> Running {
+    let application = build(config).await.unwrap();
     let shutdown = CancellationToken::new();
     Running {
         port: application.port().unwrap(),

@@ -8,7 +8,7 @@ use testkit::polling::eventually_within;
 use crate::application::{self, Running};
 use crate::harness::{Harness, eventually};
 
-/// Longer than every time-out of the service.
+/// Longer than every timeout of the service.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(100);
 
 /// Waits until so many mails are sent, each once, and all of them recorded.
@@ -35,7 +35,7 @@ async fn stop_when_ready(running: Running) {
 async fn sender_recovers_from_silent_store_connections() {
     let harness = Harness::create().await;
     let store = FaultProxy::to(&harness.url).await.unwrap();
-    let running = application::start(&harness, &["--database-url", &store.url]).await;
+    let running = application::start_impatient(&harness, &["--database-url", &store.url]).await;
     harness.log_new().await;
     sent(&harness, 1).await;
     store.silence();
@@ -56,7 +56,7 @@ async fn recorder_recovers_from_a_silent_store_connection() {
     let store = FaultProxy::to(&harness.url).await.unwrap();
     // The statement that records outcomes.
     store.lose(Loss::ResponseThenSilence, "set status = result.status");
-    let running = application::start(&harness, &["--database-url", &store.url]).await;
+    let running = application::start_impatient(&harness, &["--database-url", &store.url]).await;
     harness.log_new().await;
     sent(&harness, 1).await;
     assert!(store.has_lost());

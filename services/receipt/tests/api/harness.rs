@@ -7,7 +7,7 @@ use leases::{Done, Record as _};
 use money::Money;
 use receipt::config::Migration;
 use receipt::domain::{MailType, Status};
-use receipt::recorder::Recorder;
+use receipt::recorder::{self, Recorder};
 use receipt::sender::Tried;
 use receipt::store::receipts::{self, NewMail};
 use serde_json::json;
@@ -15,6 +15,7 @@ use service_kit::Backoff;
 use sqlx::FromRow;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tempfile::TempDir;
+use testkit::postgres::template;
 use testkit::smtp_sink::{self, Action, Behaviour, Mail, behaviour};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
@@ -23,7 +24,7 @@ use uuid::Uuid;
 use crate::stepper::Stepper;
 
 /// Longest wait for an expected result.
-pub(crate) const EVENTUALLY: Duration = Duration::from_secs(30);
+pub(crate) const EVENTUALLY: Duration = testkit::polling::WAIT_MAX;
 const POLL: Duration = Duration::from_millis(20);
 /// Lease of tests that do not wait for it to expire.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -57,13 +58,8 @@ impl Row {
 
 impl Harness {
     pub(crate) async fn create() -> Self {
-        let url = testkit::postgres::database::create_for_test("receipt")
-            .await
-            .unwrap();
-        let database_url = url.clone();
-        receipt::startup::migrate(Migration { database_url })
-            .await
-            .unwrap();
+        let migrate = |database_url| receipt::startup::migrate(Migration { database_url });
+        let url = template::copy_for_test("receipt", migrate).await.unwrap();
         let pool = PgPoolOptions::new()
             .max_connections(4)
             .connect(&url)
@@ -122,6 +118,7 @@ impl Harness {
                 base: Duration::from_secs(10),
                 max: Duration::from_secs(20),
             },
+            store_wait_max: recorder::STORE_WAIT_MAX,
         }
     }
 

@@ -5,7 +5,7 @@ use testkit::smtp_sink::Action;
 use crate::harness::Harness;
 
 #[tokio::test]
-async fn mail_with_a_lost_response_is_sent_once_more_unchanged() {
+async fn mail_with_a_lost_response_is_sent_again_unchanged() {
     for action in [Action::LoseReply, Action::Hang] {
         let harness = Harness::create().await;
         harness.misbehave(action, 1);

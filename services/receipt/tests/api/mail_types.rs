@@ -1,6 +1,9 @@
-//! A decline, a cancellation and a refund are mailed too, each once, to the right customer.
+//! A decline, a failed payment, a cancellation and a refund are mailed too, each once, to the right customer.
 
-use events::{Envelope, OrderCancelled, PaymentDeclined, PaymentRefunded, PaymentVoided};
+use events::{
+    Envelope, OrderCancelled, OrderPaymentFailed, PaymentDeclined, PaymentFailed, PaymentRefunded,
+    PaymentVoided,
+};
 use money::{Currency, Money};
 use testkit::test_topic::sealed;
 use uuid::Uuid;
@@ -62,6 +65,31 @@ fn order_cancelled(order_id: Uuid, attempt: i32, customer_id: &str) -> Envelope 
     sealed("order", &event)
 }
 
+/// Payment's event. Order may open the next attempt after it, so it has no mail.
+fn failed(order_id: Uuid, attempt: i32, customer_id: &str) -> Envelope {
+    let event = PaymentFailed {
+        v: 2,
+        order_id,
+        attempt,
+        failure_code: "provider_error".to_owned(),
+        retry: true,
+        customer_id: customer_id.to_owned(),
+    };
+    sealed("payment", &event)
+}
+
+fn payment_failed(order_id: Uuid, attempt: i32, customer_id: &str) -> Envelope {
+    let event = OrderPaymentFailed {
+        v: 1,
+        order_id,
+        attempt,
+        customer_id: customer_id.to_owned(),
+        failure_code: "provider_error".to_owned(),
+        due: Money::new(5_000, usd()).unwrap(),
+    };
+    sealed("order", &event)
+}
+
 /// The same event as an older release published it: without these members.
 fn of_version_1(mut envelope: Envelope) -> Envelope {
     let mut payload: serde_json::Value = serde_json::from_str(&envelope.payload).unwrap();
@@ -92,35 +120,36 @@ async fn each_outcome_is_mailed_once_however_often_published() {
     let harness = Harness::create().await;
     let topic = Topic::create().await;
     let [paid_again, cancelled, given_up, refund] = [(); 4].map(|()| Uuid::new_v4());
+    let reopened = Uuid::new_v4();
     for _ in 0..3 {
-        for attempt in [1, 2] {
-            let envelope = declined(paid_again, attempt, "ann.lee");
+        topic.captured(None, refund, "ann.lee").await;
+        for envelope in [
+            declined(paid_again, 1, "ann.lee"),
+            declined(paid_again, 2, "ann.lee"),
+            failed(reopened, 1, "ann.lee"),
+            failed(reopened, 2, "ann.lee"),
+            payment_failed(reopened, 2, "ann.lee"),
+            voided(cancelled, 1, "ann.lee"),
+            order_cancelled(given_up, 1, "ann.lee"),
+            refunded(refund, 1, "ann.lee"),
+        ] {
             topic.publish_to(None, &envelope).await;
         }
-        topic
-            .publish_to(None, &voided(cancelled, 1, "ann.lee"))
-            .await;
-        topic
-            .publish_to(None, &order_cancelled(given_up, 1, "ann.lee"))
-            .await;
-        topic.captured(None, refund, "ann.lee").await;
-        topic
-            .publish_to(None, &refunded(refund, 1, "ann.lee"))
-            .await;
     }
     let group = format!("receipt-{}", Uuid::new_v4());
     let running = consume(&harness, &topic, &group).await;
-    harness.sent(6).await;
+    harness.sent(7).await;
     eventually("every message is processed", async || {
         harness
             .count("select count(*) from processed_messages")
             .await
-            == 6
+            == 7
     })
     .await;
     running.stop().await;
     let declined = "Payment declined for order X";
     assert_eq!(subjects(&harness, paid_again), [declined, declined]);
+    assert_eq!(subjects(&harness, reopened), ["Payment failed for order X"]);
     for order in [cancelled, given_up] {
         assert_eq!(subjects(&harness, order), ["Your order X is cancelled"]);
     }

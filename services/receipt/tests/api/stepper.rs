@@ -94,6 +94,7 @@ impl Stepper {
             poll: Duration::ZERO,
             in_flight_max: IN_FLIGHT_MAX,
             batch_max: IN_FLIGHT_MAX,
+            store_wait_max: leases::STORE_WAIT_MAX,
         };
         let due = Arc::new(Notify::new());
         Self {

@@ -40,7 +40,7 @@ async fn dialogue_that_could_outlast_its_lease_does_not_start() {
 }
 
 #[tokio::test]
-async fn full_look_is_due_after_a_suspension() {
+async fn full_scan_is_due_after_a_suspension() {
     let harness = Harness::create().await;
     let (now, clock) = clock();
     let stepper = Stepper::with_clock(&harness, LONG, clock);

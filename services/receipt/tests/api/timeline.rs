@@ -1,6 +1,6 @@
-//! The receipt service's part of an order's story: its mails and their tries.
+//! The receipt service's part of an order's timeline: its mails and their tries.
 
-use operators::{Asked, ReadPart as _};
+use operators::{PartQuery, read_part};
 use receipt::timeline::Reader;
 use steps::{Part, Severity};
 use testkit::smtp_sink::Action;
@@ -12,13 +12,11 @@ async fn part(harness: &Harness, order_id: Uuid) -> Part {
     let reader = Reader {
         group: "receipt".to_owned(),
     };
-    let asked = Asked {
+    let query = PartQuery {
         order_id,
         keys: Vec::new(),
     };
-    let mut connection = harness.pool.acquire().await.unwrap();
-    let part = reader.read(&mut connection, &asked).await.unwrap();
-    part.finish()
+    read_part(&harness.pool, &reader, &query).await.unwrap()
 }
 
 fn whats(part: &Part) -> Vec<&str> {

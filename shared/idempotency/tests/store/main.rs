@@ -9,9 +9,9 @@ mod formats;
 
 use idempotency::{ContentHash, Fingerprint, Key, Scope, StoredResponse};
 use serde_json::json;
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use testkit::postgres::database;
+use sqlx::{Connection as _, PgConnection, PgPool};
+use testkit::postgres::template;
 
 const WINDOW_SECONDS: u64 = 60;
 /// No statement here may wait for another transaction. One that waits fails instead of hanging.
@@ -19,16 +19,21 @@ const LOCK_TIMEOUT_MS: &str = "2000";
 
 /// A new database with the shared tables.
 async fn store() -> PgPool {
-    let url = database::create_for_test("idempotency").await.unwrap();
+    let url = template::copy_for_test("idempotency", migrate)
+        .await
+        .unwrap();
     let options: PgConnectOptions = url.parse().unwrap();
     let options = options.options([("lock_timeout", LOCK_TIMEOUT_MS)]);
     let pool = PgPoolOptions::new().max_connections(4);
-    let pool = pool.connect_with(options).await.unwrap();
+    pool.connect_with(options).await.unwrap()
+}
+
+async fn migrate(url: String) -> anyhow::Result<()> {
+    let mut connection = PgConnection::connect(&url).await?;
     sqlx::migrate!("../../migrations/idempotency")
-        .run(&pool)
-        .await
-        .unwrap();
-    pool
+        .run(&mut connection)
+        .await?;
+    Ok(connection.close().await?)
 }
 
 fn key(name: &str) -> Key {

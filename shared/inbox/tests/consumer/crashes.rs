@@ -52,13 +52,13 @@ async fn shutdown_during_a_batch_is_prompt_and_loses_nothing() {
     let harness = Harness::create().await;
     harness.topic.publish_to(0, &event(Uuid::new_v4(), 1)).await;
     let slow = Effects {
-        delay: Duration::from_secs(60),
+        delay: Duration::from_secs(3_600),
         ..Effects::default()
     };
     let (shutdown, task) = harness.run(harness.settings(), slow.clone());
     eventually("the handler runs", async || slow.calls() > 0).await;
     shutdown.cancel();
-    let stopped = tokio::time::timeout(Duration::from_secs(5), task).await;
+    let stopped = tokio::time::timeout(WAIT_MAX, task).await;
     stopped
         .expect("the consumer does not stop")
         .unwrap()

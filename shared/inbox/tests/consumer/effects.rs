@@ -21,6 +21,8 @@ pub(crate) struct Effects {
     pub(crate) failures: Arc<AtomicUsize>,
     /// Order and number of messages that the handler rejects.
     pub(crate) poison: Arc<Mutex<HashSet<(Uuid, i32)>>>,
+    /// How many calls have begun, and how many of them got past their writes.
+    pub(crate) tries: Arc<AtomicUsize>,
     pub(crate) calls: Arc<AtomicUsize>,
     /// How long each call takes.
     pub(crate) delay: Duration,
@@ -66,6 +68,10 @@ impl Effects {
         self.poison.lock().unwrap().clear();
     }
 
+    pub(crate) fn tries(&self) -> usize {
+        self.tries.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
@@ -77,6 +83,7 @@ impl Handler for Effects {
     }
 
     async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<()> {
+        self.tries.fetch_add(1, Ordering::SeqCst);
         for delivery in new {
             let event: FulfilmentShipped = delivery.envelope.open()?;
             sqlx::query("insert into effects (message_id, subject, number) values ($1, $2, $3)")

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use events::{Envelope, FulfilmentShipped};
 use inbox::{Consumer, Settings, StepOutcome};
+use sqlx::Connection as _;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -12,13 +13,14 @@ use uuid::Uuid;
 use crate::effects::Effects;
 use crate::operator::Operator;
 use testkit::TestTopic;
+use testkit::postgres::template;
 use testkit::test_topic::sealed;
 
 /// Partitions of each test's topic.
 pub(crate) const PARTITIONS: i32 = 3;
 
 /// Longest wait of one step for a message.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(20);
+pub(crate) const WAIT_MAX: Duration = testkit::polling::WAIT_MAX;
 
 pub(crate) struct Harness {
     pub(crate) url: String,
@@ -27,29 +29,30 @@ pub(crate) struct Harness {
     pub(crate) group: String,
 }
 
+async fn migrate(url: String) -> anyhow::Result<()> {
+    let folders = vec![
+        sqlx::migrate!("../../migrations/inbox"),
+        sqlx::migrate!("../../migrations/operators"),
+    ];
+    let mut connection = service_kit::migration::run(&url, folders).await?;
+    // No unique constraint: a message that has its effect twice must be visible.
+    sqlx::raw_sql(
+        "create table effects (id bigint generated always as identity primary key,
+                               message_id uuid, subject uuid, number integer)",
+    )
+    .execute(&mut connection)
+    .await?;
+    Ok(connection.close().await?)
+}
+
 impl Harness {
     pub(crate) async fn create() -> Self {
-        let url = testkit::postgres::database::create_for_test("inbox")
-            .await
-            .unwrap();
+        let url = template::copy_for_test("inbox", migrate).await.unwrap();
         let pool = PgPoolOptions::new()
             .max_connections(4)
             .connect(&url)
             .await
             .unwrap();
-        let folders = vec![
-            sqlx::migrate!("../../migrations/inbox"),
-            sqlx::migrate!("../../migrations/operators"),
-        ];
-        service_kit::migration::run(&url, folders).await.unwrap();
-        // No unique constraint: a message that has its effect twice must be visible.
-        sqlx::raw_sql(
-            "create table effects (id bigint generated always as identity primary key,
-                                   message_id uuid, subject uuid, number integer)",
-        )
-        .execute(&pool)
-        .await
-        .unwrap();
         Self {
             url,
             pool,

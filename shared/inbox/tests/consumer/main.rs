@@ -10,6 +10,7 @@
 mod ageing;
 mod crashes;
 mod effects;
+mod forgotten_brokers;
 mod hangs;
 mod harness;
 mod lag;

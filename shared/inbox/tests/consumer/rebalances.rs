@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use uuid::Uuid;
 
 use crate::effects::{ALWAYS, Effects};
@@ -12,12 +13,11 @@ use crate::harness::{Harness, event, eventually};
 async fn fill(harness: &Harness, count: i32) -> Vec<Uuid> {
     let orders: Vec<Uuid> = (0..PARTITIONS).map(|_| Uuid::new_v4()).collect();
     for number in 1..=count {
-        for (partition, order) in (0..).zip(&orders) {
-            harness
-                .topic
-                .publish_to(partition, &event(*order, number))
-                .await;
-        }
+        let publish = (0..).zip(&orders).map(async |(partition, order)| {
+            let event = event(*order, number);
+            harness.topic.publish_to(partition, &event).await;
+        });
+        join_all(publish).await;
     }
     orders
 }

@@ -1,5 +1,6 @@
 //! An operator redrives or discards parked messages.
 
+use futures_util::future::join_all;
 use reqwest::Method;
 use testkit::operator;
 use uuid::Uuid;
@@ -215,16 +216,15 @@ async fn concurrent_redrives_and_consumers_keep_order() {
     let (second, _shutdown, _task) = harness.run_operated(settings, effects.clone()).await;
     let producing = async {
         for number in 1..=MESSAGES {
-            for (partition, order) in (0..).zip(&orders) {
+            let publish = (0..).zip(&orders).map(async |(partition, order)| {
                 // The handler rejects every fourth message until it is parked.
                 if number % 4 == 0 {
                     effects.poison(*order, number);
                 }
-                harness
-                    .topic
-                    .publish_to(partition % 3, &event(*order, number))
-                    .await;
-            }
+                let event = event(*order, number);
+                harness.topic.publish_to(partition % 3, &event).await;
+            });
+            join_all(publish).await;
         }
     };
     let operating = async {

@@ -51,6 +51,7 @@ fn worker(work: Hanging) -> (Worker<Hanging>, mpsc::Receiver<Done<u32>>) {
         poll: Duration::from_secs(1),
         in_flight_max: 1,
         batch_max: 1,
+        store_wait_max: STORE_WAIT_MAX,
     };
     let worker = Worker::new(work, settings, Arc::new(Notify::new()), sender);
     (worker, results)
@@ -68,7 +69,7 @@ async fn silent_store_delays_a_lease_by_its_limit_only() {
     let running = watch.worker("charger").of(worker.run(shutdown.clone()));
     let running = tokio::spawn(running);
     // Two silent leases, each with its pause, on the paused clock.
-    let limit = 3 * LEASE_TIMEOUT;
+    let limit = 3 * STORE_WAIT_MAX;
     let result = tokio::time::timeout(limit, results.recv()).await;
     assert_eq!(result.unwrap().map(|done| *done), Some(1));
     assert!(watch.stalled().is_empty());

@@ -56,6 +56,7 @@ fn worker_for(work: FakeWork, lease: Duration, batch_max: usize) -> FakeWorker {
         poll: Duration::from_secs(1),
         in_flight_max: IN_FLIGHT_MAX,
         batch_max,
+        store_wait_max: STORE_WAIT_MAX,
     };
     let worker = Worker::new(work, settings, Arc::new(Notify::new()), sender);
     (worker, results)
@@ -129,6 +130,7 @@ async fn slots_are_shared_between_principals() {
         poll: LEASE,
         in_flight_max: IN_FLIGHT_MAX,
         batch_max: IN_FLIGHT_MAX,
+        store_wait_max: STORE_WAIT_MAX,
     };
     let work = SharedWork(Mutex::new(rows));
     let worker = Worker::shared(work, settings, queues.clone(), sender);

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use service_kit::Problem;
 use service_kit::database::{self, STORE_TIMEOUT};
 use service_kit::request_error::operator_problem;
-use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
+use sqlx::{Connection as _, PgPool};
+use testkit::postgres::template;
 use tokio::net::TcpListener;
 
 use crate::log;
@@ -25,6 +26,14 @@ pub(crate) struct Harness {
     http: reqwest::Client,
 }
 
+async fn migrate(url: String) -> anyhow::Result<()> {
+    let folders = vec![sqlx::migrate!("../../migrations/operators")];
+    let mut connection = service_kit::migration::run(&url, folders).await?;
+    let table = "create table changes (id bigint primary key check (id > 0))";
+    sqlx::raw_sql(table).execute(&mut connection).await?;
+    Ok(connection.close().await?)
+}
+
 impl Harness {
     pub(crate) async fn start() -> Self {
         let setting = [("ann", ANN), ("bob", BOB)]
@@ -35,14 +44,9 @@ impl Harness {
     /// `setting`: the value of `OPERATOR_TOKENS`.
     pub(crate) async fn start_with(setting: &str) -> Self {
         log::collect();
-        let url = testkit::postgres::database::create_for_test("operators");
-        let url = url.await.unwrap();
-        let folders = vec![sqlx::migrate!("../../migrations/operators")];
-        service_kit::migration::run(&url, folders).await.unwrap();
+        let url = template::copy_for_test("operators", migrate).await.unwrap();
         let pool = PgPoolOptions::new().max_connections(2);
         let pool = pool.connect(&url).await.unwrap();
-        let table = "create table changes (id bigint primary key check (id > 0))";
-        sqlx::raw_sql(table).execute(&pool).await.unwrap();
         let tokens = Tokens::parse(&TokenList::from(setting.to_owned())).unwrap();
         let router = operators::finish(routes(pool.clone()), tokens, pool.clone());
         Self {

@@ -23,6 +23,7 @@ async fn relay_recovers_from_a_silent_store_connection() {
     let mut settings = harness.settings();
     // Postgres must end the silent session: it holds the shards.
     settings.session_idle_max = Duration::from_secs(2);
+    settings.store_wait_max = Duration::from_secs(2);
     let relay = Relay::new(settings, store.url.parse().unwrap(), harness.wake.clone()).unwrap();
     let (watch, shutdown) = (Watch::default(), CancellationToken::new());
     let running = watch.worker("relay").of(relay.run(shutdown.clone()));

@@ -5,12 +5,14 @@ use std::time::Duration;
 use events::{Envelope, FulfilmentShipped, Origin};
 use operators::{TokenList, Tokens};
 use outbox::{Relay, Settings, Wake, enqueue, routes};
+use sqlx::Connection as _;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use testkit::postgres::template;
 use testkit::test_topic::Received;
 use testkit::{TestTopic, operator};
 
@@ -22,21 +24,23 @@ pub(crate) struct Harness {
     pub(crate) wake: Wake,
 }
 
+async fn migrate(url: String) -> anyhow::Result<()> {
+    let folders = vec![
+        sqlx::migrate!("../../migrations/outbox"),
+        sqlx::migrate!("../../migrations/operators"),
+    ];
+    let connection = service_kit::migration::run(&url, folders).await?;
+    Ok(connection.close().await?)
+}
+
 impl Harness {
     pub(crate) async fn create() -> Self {
-        let url = testkit::postgres::database::create_for_test("outbox")
-            .await
-            .unwrap();
+        let url = template::copy_for_test("outbox", migrate).await.unwrap();
         let pool = PgPoolOptions::new()
             .max_connections(4)
             .connect(&url)
             .await
             .unwrap();
-        let folders = vec![
-            sqlx::migrate!("../../migrations/outbox"),
-            sqlx::migrate!("../../migrations/operators"),
-        ];
-        service_kit::migration::run(&url, folders).await.unwrap();
         Self {
             pool,
             topic: TestTopic::create("outbox", PARTITIONS).await,

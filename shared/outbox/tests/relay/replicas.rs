@@ -70,7 +70,8 @@ async fn relays_share_the_shards_and_a_survivor_takes_all() {
 async fn paused_relay_loses_its_shards_and_resumes_safely() {
     let harness = Harness::create().await;
     let mut settings = harness.settings();
-    settings.session_idle_max = Duration::from_millis(300);
+    // A busy machine must see its shards before they are free.
+    settings.session_idle_max = Duration::from_secs(2);
     let mut paused = harness.relay(settings);
     assert_eq!(paused.step().await.unwrap(), StepOutcome::Idle);
     assert_eq!(harness.shares().await, [ALL]);

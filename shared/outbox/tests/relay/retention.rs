@@ -11,17 +11,18 @@ use uuid::Uuid;
 
 use crate::harness::{Harness, event};
 
-/// Short enough that partitions expire during a test.
+/// Long enough that nothing expires during a test, unless the test makes it old.
 const RETENTION: Retention = Retention {
-    window: Duration::from_secs(20),
-    partition_width: Duration::from_secs(10),
+    window: Duration::from_secs(2 * WIDTH_S as u64),
+    partition_width: Duration::from_secs(WIDTH_S as u64),
 };
+const WIDTH_S: i64 = 1_000;
 
-/// Creates a partition for a past time, as if maintenance had created it then.
-async fn old_partition(harness: &Harness, seconds_ago: i64) -> DateTime<Utc> {
-    let from = Utc::now() - TimeDelta::seconds(seconds_ago);
-    let from = DateTime::from_timestamp(from.timestamp().div_euclid(10) * 10, 0).unwrap();
-    let until = from + TimeDelta::seconds(10);
+/// Creates the partition of the time so many partitions ago, as if maintenance had created it then.
+async fn old_partition(harness: &Harness, partitions_ago: i64) -> DateTime<Utc> {
+    let number = Utc::now().timestamp().div_euclid(WIDTH_S) - partitions_ago;
+    let from = DateTime::from_timestamp(number * WIDTH_S, 0).unwrap();
+    let until = from + TimeDelta::seconds(WIDTH_S);
     let name = format!("outbox_old_{}", from.timestamp());
     let sql = format!(
         "create table {name} partition of outbox for values from ('{}') to ('{}')",
@@ -85,9 +86,9 @@ async fn partitions_are_created_ahead_once_and_used() {
 #[tokio::test]
 async fn only_old_fully_published_partitions_are_dropped() {
     let harness = Harness::create().await;
-    let published = old_partition(&harness, 300).await;
-    let unpublished = old_partition(&harness, 200).await;
-    let recent = old_partition(&harness, 15).await;
+    let published = old_partition(&harness, 30).await;
+    let unpublished = old_partition(&harness, 20).await;
+    let recent = old_partition(&harness, 1).await;
     write_at(&harness, published, true).await;
     write_at(&harness, unpublished, true).await;
     write_at(&harness, unpublished, false).await;
@@ -111,7 +112,7 @@ async fn default_partition_rows_are_published_and_expire() {
     let harness = Harness::create().await;
     // No partition exists for the current time yet.
     harness.write(&[event(Uuid::new_v4(), 1)]).await;
-    let old = Utc::now() - TimeDelta::seconds(300);
+    let old = Utc::now() - TimeDelta::seconds(30 * WIDTH_S);
     write_at(&harness, old, true).await;
     write_at(&harness, old, false).await;
     assert_eq!(count(&harness, "outbox_default").await, 3);
@@ -128,7 +129,7 @@ async fn default_partition_rows_are_published_and_expire() {
 #[tokio::test]
 async fn maintenance_does_not_block_an_open_writer() {
     let harness = Harness::create().await;
-    let old = old_partition(&harness, 300).await;
+    let old = old_partition(&harness, 30).await;
     write_at(&harness, old, true).await;
     // A transaction that writes an event stays open.
     let mut writer = harness.pool.begin().await.unwrap();
@@ -147,7 +148,7 @@ async fn writers_do_not_fail_while_a_partition_is_created() {
     let harness = Harness::create().await;
     // The statement is already planned, as in a running service.
     write_ten(&harness, 0).await;
-    for round in 0..60 {
+    for round in 0..20 {
         for name in partitions(&harness).await {
             let sql = match name.as_str() {
                 "outbox_default" => "truncate outbox_default".to_owned(),
@@ -170,7 +171,7 @@ async fn writers_do_not_fail_while_a_partition_is_created() {
 
 /// Starts at a different moment of the maintenance in each round.
 async fn write_ten(harness: &Harness, round: u64) {
-    tokio::time::sleep(Duration::from_micros(200 * round)).await;
+    tokio::time::sleep(Duration::from_micros(600 * round)).await;
     for _ in 0..10 {
         harness.write(&[event(Uuid::new_v4(), 1)]).await;
     }
@@ -280,7 +281,7 @@ async fn round_dropped_on_a_silent_database_frees_its_connection() {
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .test_before_acquire(false)
-        .acquire_timeout(Duration::from_secs(15));
+        .acquire_timeout(testkit::polling::WAIT_MAX);
     let pool = pool.connect(&proxy.url).await.unwrap();
     proxy.silence();
     let round = tokio::time::timeout(Duration::from_millis(200), maintain(&pool, RETENTION));

@@ -46,7 +46,9 @@ async fn relay_recovers_from_a_silent_database() {
     let url = harness.pool.connect_options().to_url_lossy();
     let proxy = FaultProxy::to(url.as_str()).await.unwrap();
     let database = proxy.url.parse().unwrap();
-    let relay = Relay::new(harness.settings(), database, harness.wake.clone()).unwrap();
+    let mut settings = harness.settings();
+    settings.store_wait_max = std::time::Duration::from_secs(2);
+    let relay = Relay::new(settings, database, harness.wake.clone()).unwrap();
     let task = tokio::spawn(relay.run(CancellationToken::new()));
     eventually("the relay holds shards", async || {
         !harness.shares().await.is_empty()

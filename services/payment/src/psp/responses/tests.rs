@@ -156,7 +156,7 @@ fn charge_refunded_by_hand_is_seen() {
         charge["refunds"] = refunds;
         charge_lookup(&EXPECTED, "k", &list(&[charge]), &list(&[]))
     };
-    // A charge shows less of its refunds than a look-up of the refund does.
+    // A charge shows less of its refunds than a lookup of the refund does.
     let refund = |id: &str, status: &str, amount: i64| json!({ "id": id, "status": status, "amount": amount, "idempotency_key": "by-hand" });
     let part = refund("re_1", "refunded", 4_000);
     assert_eq!(with(json!([part])), captured("ch_1"), "a part is not all");

@@ -9,9 +9,12 @@ use uuid::Uuid;
 use super::{NO_WAIT, charge_due, stored};
 use crate::api_client::{ApiClient, charge, charge_with};
 use crate::api_server::{ApiServer, WAITERS_MAX};
-use crate::application::start;
+use crate::application::{start, start_behind};
 use crate::harness::{Harness, LONG, eventually};
-use crate::provider::{call_count, calls, expected_call, mount_captures, mount_slow_captures};
+use crate::limits::transactions_end;
+use crate::provider::{
+    call_count, calls, expected_call, held_captures, mount_captures, mount_slow_captures,
+};
 use crate::reconciling::{all, mount_ledger, reconciler};
 use crate::response::expect_in_flight;
 
@@ -196,8 +199,14 @@ async fn payment_of_a_dead_process_is_charged_by_the_next() {
 #[tokio::test]
 async fn requests_wait_without_connections_or_transactions() {
     let harness = Harness::create().await;
-    mount_slow_captures(&harness.psp, Duration::from_secs(1)).await;
-    let running = start(&harness, &["--database-connections-max", "2"]).await;
+    let provider = held_captures(&harness.psp).await;
+    let flags = [
+        "--database-connections-max",
+        "2",
+        "--direct-wait-ms",
+        "60000",
+    ];
+    let running = start_behind(&harness, &provider, &flags).await;
     let client = ApiClient::new(running.port);
     let bodies: Vec<_> = (0..20)
         .map(|n| charge_with("reference", format!("r-{n}")))
@@ -211,10 +220,9 @@ async fn requests_wait_without_connections_or_transactions() {
             call_count(&harness.psp).await == 20
         })
         .await;
-        let open = "select count(*) from pg_stat_activity
-                    where datname = current_database() and state like 'idle in transaction%'";
-        assert_eq!(harness.count(open).await, 0);
+        transactions_end(&harness).await;
         client.get("/readyz").await.expect(200);
+        provider.release();
     };
     let (responses, ()) = tokio::join!(waiting, watch);
     for response in responses {
@@ -226,11 +234,11 @@ async fn requests_wait_without_connections_or_transactions() {
 #[tokio::test]
 async fn shutdown_ends_every_wait() {
     let harness = Harness::create().await;
-    mount_slow_captures(&harness.psp, Duration::from_secs(1)).await;
+    let provider = held_captures(&harness.psp).await;
     // One call is in flight. The second payment waits for a slot, and does not get one once the
     // shutdown has begun.
     let flags = ["--psp-in-flight-max", "1", "--direct-wait-ms", "60000"];
-    let running = start(&harness, &flags).await;
+    let running = start_behind(&harness, &provider, &flags).await;
     let client = ApiClient::new(running.port);
     let body = charge();
     let (one, two, ()) = tokio::join!(
@@ -244,5 +252,6 @@ async fn shutdown_ends_every_wait() {
     for response in [one, two] {
         response.expect(202);
     }
+    provider.release();
     running.task.await.unwrap().unwrap();
 }

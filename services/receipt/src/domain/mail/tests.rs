@@ -121,6 +121,15 @@ fn other_mails_say_what_happened_and_name_the_amount() {
              You can pay again with another card or account.\n",
         ),
         (
+            MailType::PaymentFailure,
+            None,
+            yen,
+            "Payment failed for order X",
+            "Your payment for this order did not go through. You have not been charged.\n\n\
+             Order:  X\nAmount: 5000 JPY\n\n\
+             You can pay again, with the same or another card or account.\n",
+        ),
+        (
             MailType::Cancellation,
             Some("cancelled"),
             None,

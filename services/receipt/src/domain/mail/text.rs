@@ -10,6 +10,7 @@ pub(super) fn subject(mail: &Mail) -> String {
     match mail.mail_type {
         MailType::Receipt => format!("Your receipt for order {order}"),
         MailType::Decline => format!("Payment declined for order {order}"),
+        MailType::PaymentFailure => format!("Payment failed for order {order}"),
         MailType::Cancellation => format!("Your order {order} is cancelled"),
         MailType::Refund => format!("Your refund for order {order}"),
     }
@@ -30,6 +31,13 @@ pub(super) fn body(mail: &Mail) -> String {
             let opening = "Your payment for this order was declined. You have not been charged.";
             let mut text = facts(opening, mail, "Amount");
             text.push_str("\nYou can pay again with another card or account.\n");
+            text
+        }
+        MailType::PaymentFailure => {
+            let opening =
+                "Your payment for this order did not go through. You have not been charged.";
+            let mut text = facts(opening, mail, "Amount");
+            text.push_str("\nYou can pay again, with the same or another card or account.\n");
             text
         }
         MailType::Cancellation => {

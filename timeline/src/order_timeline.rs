@@ -1,4 +1,4 @@
-//! The story of one order, as the console and `chargeonce timeline --json` show it.
+//! The timeline of one order, as the console and `chargeonce timeline --json` show it.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 /// One order over all services.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Story {
+pub struct OrderTimeline {
     pub order_id: Uuid,
-    /// The order's status; null if no service that answered knows the order.
+    /// The order's status; null if no service that responded knows the order.
     pub status: Option<String>,
     /// One line: charges and outcome.
     pub summary: String,
@@ -18,27 +18,27 @@ pub struct Story {
     pub key: Option<String>,
     pub fingerprint: Option<String>,
     pub reference: Option<String>,
-    /// Captured charges in the provider's books; null if the provider did not answer.
+    /// Captured charges in the provider's books; null if the provider did not respond.
     pub charges_in_books: Option<u32>,
     pub refunds_in_books: Option<u32>,
     /// Sorted by time.
     pub steps: Vec<Step>,
-    /// Services that did not answer.
+    /// Services that did not respond.
     pub missing: Vec<Missing>,
-    /// What the parts may lack.
+    /// What may be missing from the parts.
     pub notes: Vec<String>,
-    /// Filled by a reader that has the order's spans.
+    /// Set by a caller that has the order's spans.
     pub trace: Option<Trace>,
     pub jaeger_url: Option<String>,
 }
 
-impl Story {
-    /// Whether a service that answered knows the order.
+impl OrderTimeline {
+    /// Whether a service that responded knows the order.
     pub fn is_known(&self) -> bool {
         !self.steps.is_empty()
     }
 
-    /// Adds steps that no table keeps, in the order of time.
+    /// Adds steps that no table records, sorted by time.
     pub fn observe(&mut self, steps: impl IntoIterator<Item = Step>) {
         self.steps.extend(steps);
         self.steps.sort_by_key(|step| step.at);

@@ -1,42 +1,42 @@
-//! `GET /api/orders/{id}`: one order's story from every service's tables, what only the console observed,
+//! `GET /api/orders/{id}`: one order's timeline from every service's tables, what only the console observed,
 //! and its trace.
 
 use chrono::{DateTime, Utc};
-use timeline::{Severity, Source, Step, Story};
+use timeline::{OrderTimeline, Severity, Source, Step};
 use uuid::Uuid;
 
 use crate::app::App;
 use crate::spans::{KEY, Span, waterfall};
 use crate::state::{Mark, MarkKind};
 
-/// Observed steps of one story at most.
+/// Most observed steps in one timeline.
 const OBSERVED_MAX: usize = 60;
-/// A fault this long before the first step or after the last may have met the order.
+/// A fault up to this long before the first step or after the last one may have affected the order.
 const MARGIN: chrono::Duration = chrono::Duration::seconds(1);
-/// An order in one of these states is at its end: later faults are not part of its story.
+/// Terminal states of an order: later faults are not part of its timeline.
 const FINAL: [&str; 5] = ["shipped", "declined", "failed", "cancelled", "refunded"];
 
-/// None if no service knows the order.
-pub(crate) async fn read(app: &App, id: Uuid) -> Option<Story> {
-    let mut story = timeline::read(&app.operator, &app.endpoints().operator_urls, id).await;
+/// Returns `None` if no service knows the order.
+pub(crate) async fn read(app: &App, id: Uuid) -> Option<OrderTimeline> {
+    let mut timeline = timeline::read(&app.operator, &app.endpoints().operator_urls, id).await;
     let spans = app.traces().of_order(&id.to_string());
     let marks: Vec<Mark> = app.hub.memory().marks.iter().cloned().collect();
-    if !story.is_known() && story.missing.is_empty() && spans.is_empty() {
+    if !timeline.is_known() && timeline.missing.is_empty() && spans.is_empty() {
         return None;
     }
     let observed = spans.iter().filter_map(of_span);
-    let observed = observed.chain(of_marks(&story, id, &marks));
+    let observed = observed.chain(of_marks(&timeline, id, &marks));
     let observed: Vec<Step> = observed.take(OBSERVED_MAX).collect();
-    story.observe(observed);
-    story.trace = waterfall::of(&spans);
+    timeline.observe(observed);
+    timeline.trace = waterfall::of(&spans);
     let jaeger_url = app.options.jaeger_url.as_ref();
-    story.jaeger_url = jaeger_url
+    timeline.jaeger_url = jaeger_url
         .zip(spans.first())
         .map(|(url, span)| format!("{}/trace/{}", url.trim_end_matches('/'), span.trace_id));
-    Some(story)
+    Some(timeline)
 }
 
-/// What a span shows that no table keeps: repeats that changed nothing, and tries without an outcome.
+/// What a span shows and no table records: repeats that changed nothing, and tries without an outcome.
 fn of_span(span: &Span) -> Option<Step> {
     let at = DateTime::from_timestamp_micros(i64::try_from(span.end_us).ok()?)?;
     let step = |what: String| Step::observed(at, &span.service, what);
@@ -57,7 +57,7 @@ fn of_span(span: &Span) -> Option<Step> {
     }
     match (span.service.as_str(), status) {
         ("order", Some("409")) => {
-            let what = "answered 409 to a repeat: the first request still held the key";
+            let what = "responded with 409 to a repeat: the first request still held the key";
             Some(step(what.to_owned()).severity(Severity::Duplicate))
         }
         ("order", Some("422")) => {
@@ -73,10 +73,10 @@ fn of_span(span: &Span) -> Option<Step> {
     }
 }
 
-/// Processes that died, paused or returned while the order was on its way.
-fn of_marks(story: &Story, id: Uuid, marks: &[Mark]) -> Vec<Step> {
+/// Processes that died, paused or returned while the order was in progress.
+fn of_marks(timeline: &OrderTimeline, id: Uuid, marks: &[Mark]) -> Vec<Step> {
     let times = || {
-        let table = story
+        let table = timeline
             .steps
             .iter()
             .filter(|step| step.source == Source::Table);
@@ -85,7 +85,7 @@ fn of_marks(story: &Story, id: Uuid, marks: &[Mark]) -> Vec<Step> {
     let Some(first) = times().min() else {
         return Vec::new();
     };
-    let is_final = story
+    let is_final = timeline
         .status
         .as_deref()
         .is_some_and(|status| FINAL.contains(&status));
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(seen(dropped), Some(Severity::Duplicate));
         let mut lost = span("payment", "charge", &[("payment.try", "1")]);
         assert_eq!(seen(lost.clone()), None);
-        lost.error = Some("time-out".to_owned());
+        lost.error = Some("timeout".to_owned());
         assert_eq!(seen(lost), Some(Severity::Fault));
     }
 }
