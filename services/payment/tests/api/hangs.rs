@@ -95,6 +95,9 @@ async fn charger_recovers_from_a_silent_provider_connection() {
         "1000",
         "--lease-ms",
         "3000",
+        // The silent call holds the only slot, so a new lease alone does not help.
+        "--psp-in-flight-max",
+        "1",
     ];
     let running = application::start(&harness, &flags).await;
     let order = harness.open_new().await;

@@ -171,7 +171,7 @@ async fn invalid_fault_is_422_and_not_armed() {
 }
 
 #[tokio::test]
-async fn clearing_the_faults_ends_a_slow_charge() {
+async fn cleared_faults_end_a_slow_charge_that_replays_at_once() {
     let server = Server::start_with(&["--psp-slow-ms", "600000"]).await;
     let body = paid_with("o-1", "pm_card_slow");
     let mut charge = pin!(server.charge("k", &body));
@@ -183,5 +183,7 @@ async fn clearing_the_faults_ends_a_slow_charge() {
         }
     };
     assert_eq!((response.status.as_u16(), response.replayed), (201, false));
+    let again = server.charge("k", &body).await;
+    assert_eq!((again.status.as_u16(), again.replayed), (201, true));
     assert_eq!(server.charged().await, 1);
 }

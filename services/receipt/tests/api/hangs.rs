@@ -77,6 +77,9 @@ async fn sender_recovers_from_a_silent_mail_server() {
         "1000",
         "--lease-ms",
         "5000",
+        // The silent delivery holds the only slot, so a new lease alone does not help.
+        "--smtp-connections-max",
+        "1",
     ];
     let running = application::start(&harness, &flags).await;
     harness.log_new().await;
