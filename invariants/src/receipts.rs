@@ -31,7 +31,7 @@ const DECLINES: &str = "select order_id::text, count(*) from payments
      where status = 'declined' and principal_id is null group by 1";
 const NAMED_DECLINES: &str = "select order_id::text, count(*) from payments
      where status = 'declined' and principal_id is null and customer_id <> '' group by 1";
-/// Order may have opened the next attempt by itself: then there is no mail.
+/// Order may have opened the next attempt automatically: then there is no mail.
 const FAILURES: &str = "select order_id::text, count(*) from payments
      where status = 'failed' and principal_id is null group by 1";
 /// After a cancellation request the order cannot be paid again, so its failed payment has no mail.

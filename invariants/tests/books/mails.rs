@@ -48,7 +48,7 @@ async fn failed_payment_has_one_mail_unless_order_reopened_it() {
     run(&databases.receipt, ADD_MAIL).await;
     assert_eq!(differences(&databases).await, [of(2, 1)]);
 
-    // Order opened the next attempt by itself: the customer hears nothing of the failed one.
+    // Order opened the next attempt automatically: the customer hears nothing of the failed one.
     run(&databases.order, "update orders set reopened = 1").await;
     assert_eq!(differences(&databases).await, [of(2, 0)]);
     run(&databases.receipt, "delete from receipts").await;

@@ -18,7 +18,7 @@ use crate::measure::shipping::{self, Reached};
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// A dead charger's attempts are taken over after this time: as short as the default PSP_TIMEOUT_MS allows. It does not
-/// matter while no process dies. The time-out itself stays: a busy provider must not count as a lost answer.
+/// matter while no process dies. The timeout itself stays: a busy provider must not count as a lost response.
 pub(super) const PAYMENT_TIMES: [(&str, &str); 1] = [("LEASE_MS", "11000")];
 /// The mix of `lab load`: each run also has retries, duplicates and hang-ups.
 pub(super) const MIX: Mix = Mix {

@@ -22,7 +22,7 @@ event_types! {
     OrderCancelRequested = "order.cancel_requested",
     /// published by order, consumed by receipt: a declined order was cancelled. No other service decides.
     OrderCancelled = "order.cancelled",
-    /// published by order, consumed by receipt: a payment failed, and order opens no further attempt by itself.
+    /// published by order, consumed by receipt: a payment failed, and order opens no further attempt.
     OrderPaymentFailed = "order.payment_failed",
     /// published by payment, consumed by fulfilment, order and receipt.
     PaymentCaptured = "payment.captured",
@@ -117,7 +117,7 @@ pub struct OrderCancelled {
 }
 
 /// A payment failed, and the order waits for its customer. Payment announces every failed attempt
-/// ([`PaymentFailed`]); only the order service knows whether it opens the next one by itself.
+/// ([`PaymentFailed`]); only the order service knows whether it opens the next one automatically.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderPaymentFailed {
     pub v: u16,

@@ -224,7 +224,7 @@ async fn expect_no_overflow(stage: &Stage, what: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A stream that breaks comes back by itself, and the page says both.
+/// A stream that breaks comes back automatically, and the page says both.
 async fn expect_reconnect(stage: &Stage) -> anyhow::Result<()> {
     let proxy = FaultProxy::to(&stage.url()).await?;
     let browser = &stage.browser;

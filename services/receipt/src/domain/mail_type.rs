@@ -25,7 +25,7 @@ impl MailType {
         match event_type {
             EventType::PaymentCaptured => Some(Self::Receipt),
             EventType::PaymentDeclined => Some(Self::Decline),
-            // Not `payment.failed`: order may open the next attempt by itself.
+            // Not `payment.failed`: order may open the next attempt automatically.
             EventType::OrderPaymentFailed => Some(Self::PaymentFailure),
             EventType::PaymentVoided | EventType::OrderCancelled => Some(Self::Cancellation),
             EventType::PaymentRefunded => Some(Self::Refund),

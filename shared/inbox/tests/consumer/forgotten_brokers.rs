@@ -10,15 +10,15 @@ use uuid::Uuid;
 use crate::effects::Effects;
 use crate::harness::{Harness, WAIT_MAX, event, eventually};
 
-/// How many answers in a row name no broker.
-const ANSWERS: usize = 3;
+/// How many metadata responses in a row name no broker.
+const RESPONSES: usize = 3;
 
-/// Hides the broker in this many metadata answers.
-async fn hide(proxy: &KafkaProxy, answers: usize) {
+/// Hides the broker in this many metadata responses.
+async fn hide(proxy: &KafkaProxy, responses: usize) {
     let before = proxy.hidden();
     proxy.hide_broker();
-    eventually("answers name no broker", async || {
-        proxy.hidden() >= before + answers
+    eventually("responses name no broker", async || {
+        proxy.hidden() >= before + responses
     })
     .await;
 }
@@ -44,7 +44,7 @@ async fn consumer_whose_client_forgot_the_brokers_reads_and_ends() {
     };
     consumer_has(&[1]).await;
 
-    hide(&proxy, ANSWERS).await;
+    hide(&proxy, RESPONSES).await;
     proxy.show_broker();
     harness.topic.publish_to(0, &event(order, 2)).await;
     consumer_has(&[1, 2]).await;
