@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use reqwest::Url;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
 
 /// The URL of another database on the same server, with the same role.
 pub fn url(server: &str, database: &str) -> anyhow::Result<String> {
@@ -69,6 +69,21 @@ pub(crate) async fn create_if_missing(server: &str, name: &str) -> anyhow::Resul
     } else {
         create(server, name).await
     }
+}
+
+/// Waits until every transaction that was open at the time of the call has ended. Short ones end; one that is
+/// held open during a call to another system lasts as long as that call.
+pub async fn transactions_end(pool: &PgPool) {
+    let now = sqlx::query_scalar("select clock_timestamp()::text").fetch_one(pool);
+    let now: Option<String> = now.await.ok();
+    let open = "select count(*) from pg_stat_activity
+                where datname = current_database() and state like 'idle in transaction%'
+                  and xact_start < $1::timestamptz";
+    crate::eventually("no transaction is open during a call", async || {
+        let open = sqlx::query_scalar::<_, i64>(open).bind(&now);
+        now.is_some() && open.fetch_one(pool).await.is_ok_and(|count| count == 0)
+    })
+    .await;
 }
 
 /// Drops a database and closes the connections to it.

@@ -1,7 +1,7 @@
 //! The limits of concurrent calls and of the database pool, in the running service.
 
-use chrono::{DateTime, Utc};
 use reqwest::StatusCode;
+use testkit::postgres::database::transactions_end;
 use uuid::Uuid;
 
 use crate::application::{start, start_behind};
@@ -49,23 +49,6 @@ async fn calls_run_concurrently_up_to_the_limit() {
     running.shutdown.cancel();
 }
 
-/// Waits until every transaction that was open at this time has ended. The short ones of other workers end; one
-/// that is open during a call lasts as long as the call.
-pub(crate) async fn transactions_end(harness: &Harness) {
-    let now: DateTime<Utc> = sqlx::query_scalar("select clock_timestamp()")
-        .fetch_one(&harness.pool)
-        .await
-        .unwrap();
-    let open = "select count(*) from pg_stat_activity
-                where datname = current_database() and state like 'idle in transaction%'
-                  and xact_start < $1";
-    eventually("no transaction is open during a call", async || {
-        let open = sqlx::query_scalar::<_, i64>(open).bind(now);
-        open.fetch_one(&harness.pool).await.unwrap() == 0
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn no_transaction_is_open_during_a_call() {
     let harness = Harness::create().await;
@@ -78,7 +61,7 @@ async fn no_transaction_is_open_during_a_call() {
         call_count(&harness.psp).await == 10
     })
     .await;
-    transactions_end(&harness).await;
+    transactions_end(&harness.pool).await;
     assert_eq!(harness.count(CAPTURED).await, 0, "they are still in flight");
     running.shutdown.cancel();
 }

@@ -1,8 +1,8 @@
 //! The running service, as an operator sees it.
 
-use chrono::{DateTime, Utc};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
+use testkit::postgres::database::transactions_end;
 use testkit::smtp_sink::Action;
 
 use crate::application::start;
@@ -56,19 +56,7 @@ async fn no_transaction_is_open_during_a_dialogue() {
     ];
     let running = start(&harness, &flags).await;
     eventually("the mails are sent", async || harness.mails().len() == 5).await;
-    // The short transactions of other workers end; one that is open during a dialogue does not.
-    let now: DateTime<Utc> = sqlx::query_scalar("select clock_timestamp()")
-        .fetch_one(&harness.pool)
-        .await
-        .unwrap();
-    let open = "select count(*) from pg_stat_activity
-                where datname = current_database() and state like 'idle in transaction%'
-                  and xact_start < $1";
-    eventually("no transaction is open during a dialogue", async || {
-        let open = sqlx::query_scalar::<_, i64>(open).bind(now);
-        open.fetch_one(&harness.pool).await.unwrap() == 0
-    })
-    .await;
+    transactions_end(&harness.pool).await;
     let leased = "select count(*) from receipts where lease_token is not null";
     assert_eq!(harness.count(leased).await, 5, "the dialogues are open");
     // The shutdown waits for open dialogues and records that their outcome is unknown.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leases::Record as _;
+use testkit::postgres::database::transactions_end;
 use uuid::Uuid;
 
 use super::{NO_WAIT, charge_due, stored};
@@ -11,7 +12,6 @@ use crate::api_client::{ApiClient, charge, charge_with};
 use crate::api_server::{ApiServer, WAITERS_MAX};
 use crate::application::{start, start_behind};
 use crate::harness::{Harness, LONG, eventually};
-use crate::limits::transactions_end;
 use crate::provider::{
     call_count, calls, expected_call, held_captures, mount_captures, mount_slow_captures,
 };
@@ -220,7 +220,7 @@ async fn requests_wait_without_connections_or_transactions() {
             call_count(&harness.psp).await == 20
         })
         .await;
-        transactions_end(&harness).await;
+        transactions_end(&harness.pool).await;
         client.get("/readyz").await.expect(200);
         provider.release();
     };
