@@ -15,5 +15,5 @@ need_cargo
 echo "Building; the first time takes a few minutes …"
 # A debug build: the demo is the same, and the first build takes less than half the time. With crash
 # points, for scripts/chaos.
-cargo build --workspace --bins --features "$FEATURES"
+cargo build --workspace --bins --features "$PROGRAM_FEATURES"
 exec "$TARGET/debug/lab" demo "$@"

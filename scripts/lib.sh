@@ -1,9 +1,12 @@
 # Sourced by the scripts in this directory. Finds the tools that they need and installs missing ones.
 # shellcheck shell=bash
 
-# Tests and lints build the same features, so that they share compiled crates.
+# Services that can be killed at their crash points.
 # shellcheck disable=SC2034  # used by the scripts that source this file
-FEATURES=${FEATURES:-order/crash-points,payment/crash-points,fulfilment/crash-points,receipt/crash-points}
+PROGRAM_FEATURES=order/crash-points,payment/crash-points,fulfilment/crash-points,receipt/crash-points
+# Tests, lints and documentation build the same features, so that they share compiled crates.
+# shellcheck disable=SC2034  # used by the scripts that source this file
+FEATURES=${FEATURES:-$PROGRAM_FEATURES,end-to-end/test-features}
 
 # Where cargo puts what it builds.
 # shellcheck disable=SC2034  # used by the scripts that source this file

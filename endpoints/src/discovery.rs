@@ -37,7 +37,7 @@ pub struct Endpoints {
     /// Host and port of the mail sink.
     #[serde(default)]
     pub smtp: String,
-    /// The directory in which the mail sink stores each mail as a file.
+    /// The directory in which the mail sink stores the mails.
     #[serde(default)]
     pub mails_dir: PathBuf,
     /// Prefix of the names of databases, topic and consumer groups.

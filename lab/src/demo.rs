@@ -25,6 +25,7 @@ use endpoints::{Endpoints, Service};
 use testkit::binaries;
 use testkit::broker::Kafka;
 use testkit::signals::StopSignals;
+use testkit::smtp_sink::MAILBOX_NAME;
 use testkit::system::{Ports, System, SystemOptions};
 
 use crate::console::{ConsoleArgs, stop_both};
@@ -152,7 +153,8 @@ fn print_next_steps(system: &System, console: Option<&Console>) {
     println!("\nKill payment. The lab restarts it, and it resumes its work:");
     println!("  kill -9 {}", system.pid("payment").unwrap_or_default());
     println!("\nRead the receipts:");
-    println!("  ls {}", system.endpoints().mails_dir.display());
+    let mailbox = system.endpoints().mails_dir.join(MAILBOX_NAME);
+    println!("  less {}", mailbox.display());
     println!("\nCount charges per order in the provider's database:");
     println!(
         "  psql '{}' -c 'select reference, count(*) from charges group by 1'",

@@ -12,6 +12,7 @@ use endpoints::{Endpoints, Service};
 use testkit::binaries;
 use testkit::broker::Kafka;
 use testkit::signals::StopSignals;
+use testkit::smtp_sink::MAILBOX_NAME;
 use testkit::system::{Ports, Postgres, System, SystemOptions};
 
 use crate::console::{ConsoleArgs, stop_both};
@@ -154,12 +155,12 @@ See its status:         curl -H 'Authorization: Bearer demo-key-acme' {order}/or
 Kill payment any time:  kill -9 {}   (the lab restarts it)
 Test the promises:      {chargeonce} verify
 Check the invariants:   {chargeonce} check
-Read the receipts:      ls {}
+Read the receipts:      less {}
 Arm a provider fault:   curl {}/admin/faults -H 'Authorization: Bearer {DEMO_TOKEN}' \\
                           -H 'X-Reason: trying it' -d '{{\"point\":\"after_charge\",\"action\":\"drop\",\"times\":1}}'
 Stop:                   Ctrl-C",
         endpoints.pids.get(Service::Payment.name()).unwrap_or(&0),
-        endpoints.mails_dir.display(),
+        endpoints.mails_dir.join(MAILBOX_NAME).display(),
         endpoints.operator_url(Service::Psp)
     );
 }

@@ -1,4 +1,4 @@
-//! A mail server that accepts every mail and stores it as a file.
+//! A mail server that accepts every mail and appends it to a file.
 //!
 //! It implements enough ESMTP for common clients, and can lose replies or reject mails on request.
 //! Like a real server, it accepts the same mail twice.
@@ -25,7 +25,7 @@ use crate::supervisor::Supervisor;
 use behaviour::Faults;
 
 pub use behaviour::{Action, Behaviour};
-pub use mails::{Mail, mails};
+pub use mails::{MAILBOX_NAME, Mail, mails};
 
 /// The name of the sink's process under its supervisor.
 pub const PROCESS_NAME: &str = "smtp";

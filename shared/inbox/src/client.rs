@@ -1,11 +1,14 @@
-//! The options of a consumer's Kafka client.
+//! The Kafka client of a consumer: its options, and how it closes.
 
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::ops::Deref;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{Consumer as _, StreamConsumer};
+use tokio::sync::oneshot;
 
 use crate::assignment::Assignment;
 use crate::lag::Lag;
@@ -13,12 +16,61 @@ use crate::settings::Settings;
 
 /// Heartbeats per session.
 const HEARTBEATS: u32 = 4;
+/// Longest wait for the client to leave its group when the consumer ends.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+/// A client that closes on its own thread. Closing waits for brokers that may be unreachable, and never ends
+/// if the client has forgotten its brokers. So the thread has a reference of its own, which is the last one.
+pub(crate) struct Client {
+    kafka: Arc<StreamConsumer<Assignment>>,
+    /// The thread closes the client once this is dropped.
+    open: mpsc::Sender<Infallible>,
+    closed: oneshot::Receiver<()>,
+}
+
+impl Client {
+    fn new(kafka: StreamConsumer<Assignment>) -> Self {
+        let kafka = Arc::new(kafka);
+        let last = kafka.clone();
+        let (open, is_open) = mpsc::channel::<Infallible>();
+        let (done, closed) = oneshot::channel();
+        std::thread::spawn(move || {
+            let _ = is_open.recv();
+            drop(last);
+            let _ = done.send(());
+        });
+        Self {
+            kafka,
+            open,
+            closed,
+        }
+    }
+
+    /// Another reference, for a thread that may block.
+    pub(crate) fn share(&self) -> Arc<StreamConsumer<Assignment>> {
+        self.kafka.clone()
+    }
+
+    /// Leaves the group, so that other consumers need not wait for the end of the session. Waits for a
+    /// limited time.
+    pub(crate) async fn close(self) {
+        drop((self.kafka, self.open));
+        if tokio::time::timeout(CLOSE_MAX, self.closed).await.is_err() {
+            tracing::warn!("client did not leave its group in time");
+        }
+    }
+}
+
+impl Deref for Client {
+    type Target = StreamConsumer<Assignment>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.kafka
+    }
+}
 
 /// A client that has joined the group.
-pub(crate) fn subscribe(
-    settings: &Settings,
-    lag: &Lag,
-) -> anyhow::Result<Arc<StreamConsumer<Assignment>>> {
+pub(crate) fn subscribe(settings: &Settings, lag: &Lag) -> anyhow::Result<Client> {
     let session_timeout_ms = settings.session_timeout_ms;
     let session = Duration::from_millis(session_timeout_ms.into());
     // The client rejects an interval that is shorter than its session.
@@ -60,5 +112,5 @@ pub(crate) fn subscribe(
         .create_with_context(Assignment::new(lag.new_client()))
         .context("creating the consumer")?;
     kafka.subscribe(&[&settings.topic]).context("subscribing")?;
-    Ok(Arc::new(kafka))
+    Ok(Client::new(kafka))
 }

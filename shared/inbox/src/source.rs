@@ -1,34 +1,32 @@
 //! The Kafka client of a consumer: receives messages, stores offsets, stays in the group.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use events::EventType;
 use futures_util::FutureExt as _;
-use rdkafka::consumer::{CommitMode, Consumer as _, StreamConsumer};
+use rdkafka::consumer::{CommitMode, Consumer as _};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::{Offset, TopicPartitionList};
 use telemetry::metric;
 use tokio::time::Instant;
 
-use crate::assignment::{Assignment, Changes};
+use crate::assignment::Changes;
 use crate::batch::Batch;
-use crate::client;
+use crate::client::{self, Client};
 use crate::lag::Lag;
 use crate::settings::Settings;
 
 /// Longest wait for the broker while a partition is set back to its start.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait for the client to leave its group when the consumer ends.
-const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// A client that misses this many reports of its statistics hangs.
 const REPORTS_MISSED_MAX: u32 = 5;
 
 pub(crate) struct Source {
-    kafka: Arc<StreamConsumer<Assignment>>,
+    kafka: Client,
     settings: Settings,
     /// All brokers became unreachable while this client had partitions.
     brokers_lost: AtomicBool,
@@ -101,24 +99,12 @@ impl Source {
         let old = std::mem::replace(&mut self.kafka, new);
         let lost = old.assignment().map(|it| partitions(&it));
         self.lock_changes().revoked.extend(lost.unwrap_or_default());
-        // Closing waits for brokers that may be unreachable, so it runs on its own thread.
-        std::thread::spawn(move || drop(old));
         Ok(())
     }
 
-    /// Leaves the group, so that other consumers need not wait for the end of the session. A client that has
-    /// forgotten its brokers never finishes, so this waits for a limited time; the rest happens on its own
-    /// thread, or ends with the process.
+    /// Leaves the group.
     pub(crate) async fn close(self) {
-        let (done, closed) = tokio::sync::oneshot::channel();
-        let client = self.kafka;
-        std::thread::spawn(move || {
-            drop(client);
-            let _ = done.send(());
-        });
-        if tokio::time::timeout(CLOSE_MAX, closed).await.is_err() {
-            tracing::warn!("client did not leave its group in time");
-        }
+        self.kafka.close().await;
     }
 
     /// Partitions gained and lost since the last call.
@@ -129,7 +115,7 @@ impl Source {
     /// Reads a partition from its start, and moves the group's offset there. Otherwise a restart in
     /// the middle of the replay would continue at the old offset.
     pub(crate) async fn start_over(&self, partition: i32) -> anyhow::Result<()> {
-        let (kafka, topic) = (self.kafka.clone(), self.settings.topic.clone());
+        let (kafka, topic) = (self.kafka.share(), self.settings.topic.clone());
         // The client blocks its thread until the broker responds.
         let rewind = tokio::task::spawn_blocking(move || {
             let ends = kafka.fetch_watermarks(&topic, partition, BROKER_TIMEOUT);

@@ -53,3 +53,24 @@ async fn consumer_whose_client_forgot_the_brokers_reads_and_ends() {
     let ended = tokio::time::timeout(WAIT_MAX, task).await;
     ended.expect("the consumer does not end").unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn consumer_that_is_dropped_does_not_wait_for_its_client() {
+    let harness = Harness::create().await;
+    let proxy = KafkaProxy::to(&harness.topic.brokers).await.unwrap();
+    let order = Uuid::new_v4();
+    harness.topic.publish_to(0, &event(order, 1)).await;
+    let mut settings = harness.settings();
+    settings.brokers = proxy.address.clone();
+    let mut consumer = harness.consumer(settings, Effects::default());
+    consumer.step(WAIT_MAX).await.unwrap();
+
+    hide(&proxy, RESPONSES).await;
+    let (done, dropped) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        drop(consumer);
+        let _ = done.send(());
+    });
+    let ended = tokio::time::timeout(WAIT_MAX, dropped).await;
+    ended.expect("dropping the consumer blocks").unwrap();
+}

@@ -1,5 +1,6 @@
 //! Consumers join, leave and fail: each message has its effect once, in the order of its partition.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -11,15 +12,24 @@ use crate::harness::{Harness, event, eventually};
 
 /// Messages 1 to `count` of one order in each partition.
 async fn fill(harness: &Harness, count: i32) -> Vec<Uuid> {
-    let orders: Vec<Uuid> = (0..PARTITIONS).map(|_| Uuid::new_v4()).collect();
-    for number in 1..=count {
-        let publish = (0..).zip(&orders).map(async |(partition, order)| {
+    let orders = one_order_per_partition();
+    publish(harness, &orders, 1..=count).await;
+    orders
+}
+
+fn one_order_per_partition() -> Vec<Uuid> {
+    (0..PARTITIONS).map(|_| Uuid::new_v4()).collect()
+}
+
+/// Publishes these messages of each order to its partition.
+async fn publish(harness: &Harness, orders: &[Uuid], numbers: RangeInclusive<i32>) {
+    for number in numbers {
+        let publish = (0..).zip(orders).map(async |(partition, order)| {
             let event = event(*order, number);
             harness.topic.publish_to(partition, &event).await;
         });
         join_all(publish).await;
     }
-    orders
 }
 
 async fn all_once_and_in_order(harness: &Harness, orders: &[Uuid], count: i32) {
@@ -121,19 +131,17 @@ async fn joining_and_leaving_consumers_process_once_in_order() {
     let mut settings = harness.settings();
     settings.batch_messages_max = 3;
     let (_lasting_shutdown, _lasting) = harness.run(settings.clone(), slow.clone());
-    let filling = fill(&harness, 40);
-    let coming_and_going = async {
-        for _ in 0..3 {
-            let (shutdown, guest) = harness.run(settings.clone(), slow.clone());
-            let before = harness.effect_count().await;
-            eventually("the group makes progress", async || {
-                harness.effect_count().await > before + 5
-            })
-            .await;
-            shutdown.cancel();
-            guest.await.unwrap().unwrap();
-        }
-    };
-    let (orders, ()) = tokio::join!(filling, coming_and_going);
-    all_once_and_in_order(&harness, &orders, 40).await;
+    let orders = one_order_per_partition();
+    // New messages for each guest: a slow one leaves the group enough time for all earlier ones.
+    for numbers in [1..=14, 15..=28, 29..=42] {
+        let (shutdown, guest) = harness.run(settings.clone(), slow.clone());
+        let before = harness.effect_count().await;
+        let progress = eventually("the group makes progress", async || {
+            harness.effect_count().await > before + 5
+        });
+        tokio::join!(publish(&harness, &orders, numbers), progress);
+        shutdown.cancel();
+        guest.await.unwrap().unwrap();
+    }
+    all_once_and_in_order(&harness, &orders, 42).await;
 }
