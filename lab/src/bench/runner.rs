@@ -11,12 +11,10 @@ use super::report::Report;
 use super::rig::{Rig, closed_loop};
 use super::scale::Scale;
 use super::steps::{Bench, Steps};
-use super::{Args, catch_up, end_to_end, intake, latency, overload, relay};
+use super::{Args, catch_up, end_to_end, intake, latency, overload, price, relay};
 use crate::measure::pgbench::IntakeSql;
 
 const NOT_SELECTED: &str = "not selected";
-const NO_BASELINE: &str =
-    "the services cannot be built without key, outbox, processed messages and lease yet";
 
 pub(super) async fn measure(rig: &Rig, args: &Args) -> anyhow::Result<Report> {
     let scale = args.scale();
@@ -34,7 +32,7 @@ pub(super) async fn measure(rig: &Rig, args: &Args) -> anyhow::Result<Report> {
         measured = measure_all(&bench, args, &mut report) => measured?,
         () = steps.memory.sample(rig) => {}
     }
-    report.orders = rig.check_books().await?;
+    report.orders += rig.check_books().await?;
     report.seconds = started.elapsed().as_secs_f64().round();
     // The scratch databases end with the private Postgres. To drop one here would cost a checkpoint.
     report.memory = steps.memory.take();
@@ -75,6 +73,14 @@ async fn measure_all(bench: &Bench<'_>, args: &Args, report: &mut Report) -> any
     if args.measures(Ratio::Intake) {
         report.add(Ratio::Intake, &intake::measure(bench).await?);
     }
+    // The last: it stops services that the others need.
+    if args.measures(Ratio::Price)
+        && let Ok(unprotected) = args.unprotected()
+    {
+        let measured = price::measure(bench, &unprotected).await?;
+        report.add(Ratio::Price, &measured.pairs);
+        report.orders += measured.orders;
+    }
     Ok(())
 }
 
@@ -108,6 +114,7 @@ fn count_steps(args: &Args, scale: &Scale) -> usize {
             latency::steps(scale.pairs) + usize::from(!args.measures(Ratio::EndToEnd))
         }
         Ratio::CatchUp => catch_up::steps(scale.catch_up_pairs),
+        Ratio::Price if args.unprotected().is_ok() => price::steps(scale.pairs, warm_up > 0),
         Ratio::Price => 0,
     });
     warm_up + steps.sum::<usize>()
@@ -120,9 +127,11 @@ async fn empty(rig: &Rig, args: &Args, scale: &Scale) -> anyhow::Result<Report> 
             absent.insert(ratio, NOT_SELECTED.to_owned());
         }
     }
-    absent
-        .entry(Ratio::Price)
-        .or_insert_with(|| NO_BASELINE.to_owned());
+    if args.measures(Ratio::Price)
+        && let Err(error) = args.unprotected()
+    {
+        absent.insert(Ratio::Price, error.to_string());
+    }
     Ok(Report {
         ratios: BTreeMap::new(),
         absent,

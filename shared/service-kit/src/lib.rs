@@ -22,6 +22,7 @@ pub mod request_error;
 pub mod retention;
 pub mod retry_after;
 pub mod text_enum;
+pub mod unprotected;
 pub mod workers;
 
 pub use backoff::Backoff;
@@ -33,4 +34,5 @@ pub use problem::Problem;
 pub use progress::{Progress, Watch};
 pub use reaper::{Reaper, Step, Swept};
 pub use request_error::RequestError;
+pub use unprotected::UNPROTECTED;
 pub use workers::Workers;
