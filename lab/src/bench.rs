@@ -76,9 +76,10 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     // A baseline that cannot be read must not cost a whole run.
     let baseline = args.against.as_deref().map(Report::read).transpose()?;
-    // The same for services that must be measured and are not built. Otherwise the report says that they are missing.
+    let unprotected = price::find(args.unprotected_binaries.as_deref());
+    // The same for services that must be measured. If they need not, the report says that they are missing.
     if args.only.contains(&Ratio::Price) || args.unprotected_binaries.is_some() {
-        args.unprotected()?;
+        unprotected.as_ref().map_err(|error| anyhow!("{error:#}"))?;
     }
     let mut signals = StopSignals::listen()?;
     if cfg!(debug_assertions) {
@@ -97,7 +98,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         _ = signals.next() => bail!("interrupted before the system was up"),
     };
     let measured = tokio::select! {
-        measured = runner::measure(&rig, &args) => measured,
+        measured = runner::measure(&rig, &args, &unprotected) => measured,
         _ = signals.next() => Err(anyhow!("interrupted")),
     };
     let stopped = rig.stop().await;
@@ -149,11 +150,6 @@ impl Args {
 
     fn measures(&self, ratio: Ratio) -> bool {
         self.only.is_empty() || self.only.contains(&ratio)
-    }
-
-    /// The directory of the unprotected services.
-    fn unprotected(&self) -> anyhow::Result<PathBuf> {
-        price::find(self.unprotected_binaries.as_deref())
     }
 
     /// The command that repeats this run.
