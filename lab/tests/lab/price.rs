@@ -115,3 +115,21 @@ fn bench_ends_at_once_without_unprotected_services() {
         "{protected}"
     );
 }
+
+#[test]
+fn image_build_checks_every_program_of_the_image() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/Dockerfile");
+    let dockerfile = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = dockerfile.split_once("refuse-unprotected.sh").unwrap();
+    let (checked, after) = rest.split_once("\n\n").unwrap();
+    assert!(before.contains("AS build") && !before.contains("AS services"));
+    let words = after.split_whitespace();
+    let copied: Vec<&str> = words.filter_map(|it| it.strip_prefix("/src/")).collect();
+    assert!(copied.len() >= SERVICES.len(), "{copied:?}");
+    for program in copied {
+        assert!(
+            checked.split_whitespace().any(|it| it == program),
+            "{program}"
+        );
+    }
+}
