@@ -91,6 +91,7 @@ step "install" install
 step "settings" settings
 step "format" cargo fmt --all --check
 step "build" build_all
+step "build without protection" build_unprotected_for_tests
 step "lint and checked SQL" lint
 step "documentation, dashboards and alerts" document_and_observe
 step "tests" run_tests "$@"

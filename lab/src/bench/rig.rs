@@ -31,6 +31,12 @@ pub(super) const MIX_WITHOUT_HANGUPS: Mix = Mix {
     hangup_share: 0.0,
     ..MIX
 };
+/// For systems without keys: they would store a repeated order twice.
+pub(super) const MIX_WITHOUT_REPEATS: Mix = Mix {
+    retry_share: 0.0,
+    duplicate_share: 0.0,
+    hangup_share: 0.0,
+};
 /// The services after intake.
 const CONSUMERS: [Service; 3] = [Service::Payment, Service::Fulfilment, Service::Receipt];
 
@@ -39,9 +45,12 @@ pub(super) struct Place {
     pub(super) kafka: Kafka,
     pub(super) postgres: Postgres,
     pub(super) prefix: String,
-    pub(super) bin_dir: Option<PathBuf>,
+    /// See [`SystemOptions::bin_dirs`].
+    pub(super) bin_dirs: PerService<Option<PathBuf>>,
     /// Extra environment of every service.
     pub(super) env: Vec<(String, String)>,
+    /// Print no progress while it starts.
+    pub(super) quiet: bool,
 }
 
 pub(super) struct Rig {
@@ -68,9 +77,12 @@ impl Rig {
         }
         let system = System::start(SystemOptions {
             kafka: place.kafka,
+            // An existing server is that of another rig, and ends with it. To drop a database would cost a checkpoint.
+            disposable_server: true,
             postgres: place.postgres,
             prefix: place.prefix,
-            bin_dir: place.bin_dir,
+            bin_dirs: place.bin_dirs,
+            quiet: place.quiet,
             // A process that dies unexpectedly would distort the figures. It stays down, and the run fails.
             restart: false,
             env,

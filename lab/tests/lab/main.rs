@@ -5,3 +5,11 @@
 
 mod bench;
 mod infra;
+mod price;
+
+use std::process::{Command, Output};
+
+fn lab(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+    command.args(arguments).output().unwrap()
+}
