@@ -38,7 +38,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(super) async fn describe(rig: &Rig, kafka: &Kafka) -> anyhow::Result<Self> {
+    pub(crate) async fn describe(rig: &Rig, kafka: &Kafka) -> anyhow::Result<Self> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let memory_kib = field(&read("/proc/meminfo"), "MemTotal")
             .and_then(|value| value.split_whitespace().next()?.parse::<f64>().ok())
