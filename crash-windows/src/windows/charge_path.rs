@@ -88,8 +88,8 @@ pub(super) const WINDOWS: &[Window] = &[
     Window {
         number: 7,
         dies: "payment, after the consumer's commit, before the offset",
-        durable: "processed message, attempt",
-        repaired_by: "redelivery is dropped as processed; the charger continues",
+        durable: "processed message, attempt, perhaps its lease",
+        repaired_by: "redelivery is dropped as processed; a charger continues, at the latest when the lease expires",
         points: Points::At(&[("payment", "inbox.committed")]),
         code: &["shared/inbox/src/processor.rs#inbox.committed"],
         sql: &["services/payment/src/store/attempts.rs#open"],

@@ -104,8 +104,8 @@ pub(super) const WINDOWS: &[Window] = &[
     Window {
         number: 20,
         dies: "receipt, before or after the consumer's commit",
-        durable: "nothing, or the row in the log of mails",
-        repaired_by: "redelivery: processed, or dropped as processed",
+        durable: "nothing, or the row in the log of mails, perhaps with its lease",
+        repaired_by: "redelivery: processed, or dropped as processed; a sender continues, at the latest when the lease expires",
         points: Points::At(&[("receipt", "inbox.handled"), ("receipt", "inbox.committed")]),
         code: &["shared/inbox/src/processor.rs#inbox.handled"],
         sql: &["services/receipt/src/store/receipts.rs#log"],

@@ -4,17 +4,19 @@
 
 pub mod rejections;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
 use events::{Event, EventType, FulfilmentRejected, OrderPaymentRequested, OrderPlaced};
 use inbox::{Delivery, Handler};
+use leases::{Reservation, Starter};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
-use crate::charger::{ChargerQueues, Queue};
-use crate::domain::ProviderLimits;
-use crate::store::attempts::{self, NewAttempt};
+use crate::charger::{Charger, ChargerQueues, Queue};
+use crate::domain::{AttemptSituation, KeyState, Leased, ProviderCall, ProviderLimits};
+use crate::store::attempts::{self, NewAttempt, NewLease};
 use rejections::Rejection;
 
 pub struct PayOrders {
@@ -22,15 +24,19 @@ pub struct PayOrders {
     pub queues: Arc<ChargerQueues>,
     /// Wakes the relay.
     pub wake: outbox::Wake,
+    /// Starts the charges of new attempts in free slots.
+    pub starter: Starter<Charger>,
     /// Whose rows the batch has changed.
     pub changed: Mutex<Changed>,
     pub limits: ProviderLimits,
 }
 
-/// The principals of a batch.
-#[derive(Debug, Default)]
+/// The principals of a batch, and the attempts that it leased.
+#[derive(Default)]
 pub struct Changed {
+    /// Principals with attempts that wait for a charger.
     opened: BTreeSet<String>,
+    leased: Option<(Reservation, Vec<(usize, Leased)>)>,
     /// Only a rejection makes work for the relay and the chargers of unknown outcomes and refunds.
     rejected: Option<Vec<String>>,
 }
@@ -59,10 +65,10 @@ impl Handler for PayOrders {
         let mut changed = Changed::default();
         // First the attempts: a rejection in the same batch may be about one of them.
         if !attempts.is_empty() {
-            attempts::open(tx, &attempts)
+            let rejected = rejections.iter().map(|it| it.order_id).collect();
+            self.open(tx, attempts, &rejected, &mut changed)
                 .await
                 .context("storing attempts")?;
-            changed.opened = attempts.into_iter().map(|new| new.principal).collect();
         }
         if !rejections.is_empty() {
             changed.rejected = Some(rejections::apply(tx, &rejections, &self.limits).await?);
@@ -72,7 +78,15 @@ impl Handler for PayOrders {
     }
 
     fn committed(&self) {
-        let Changed { opened, rejected } = std::mem::take(&mut *self.changed());
+        let changed = std::mem::take(&mut *self.changed());
+        let Changed {
+            opened,
+            leased,
+            rejected,
+        } = changed;
+        if let Some((reservation, leased)) = leased {
+            self.starter.start(reservation, leased);
+        }
         for principal in &opened {
             self.queues.of(Queue::Fresh).wake(principal);
         }
@@ -89,8 +103,68 @@ impl Handler for PayOrders {
 }
 
 impl PayOrders {
+    /// Stores the attempts. Those that find a free slot are leased by this process. A rejected one is not: what
+    /// was never leased is voided at once.
+    async fn open(
+        &self,
+        tx: &mut PgConnection,
+        attempts: Vec<NewAttempt>,
+        rejected: &HashSet<Uuid>,
+        changed: &mut Changed,
+    ) -> sqlx::Result<()> {
+        let reservation = self.starter.reserve(attempts.iter().map(|new| {
+            let is_charged = !rejected.contains(&new.order_id);
+            is_charged.then_some(&*new.principal)
+        }));
+        let lease = NewLease {
+            token: reservation.token,
+            lease: reservation.lease,
+            attempts: &reservation.leased(),
+            limits: &self.limits,
+        };
+        let leased = attempts::open(tx, &attempts, Some(&lease)).await?;
+        let mut started = Vec::with_capacity(leased.len());
+        for (at, new) in attempts.into_iter().enumerate() {
+            match leased.contains(&(new.order_id, new.attempt)) {
+                true => started.push((at, first_try(new, &reservation, &self.limits))),
+                false => _ = changed.opened.insert(new.principal),
+            }
+        }
+        changed.leased = Some((reservation, started));
+        Ok(())
+    }
+
     fn changed(&self) -> MutexGuard<'_, Changed> {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The first try of an attempt that was stored leased.
+fn first_try(new: NewAttempt, reservation: &Reservation, limits: &ProviderLimits) -> Leased {
+    let (rejected, key_state) = (false, KeyState::Usable);
+    let situation = AttemptSituation {
+        rejected,
+        forgotten: false,
+        key_state,
+        can_cancel: limits.can_cancel,
+    };
+    Leased {
+        order_id: new.order_id,
+        attempt: new.attempt,
+        principal: new.principal,
+        token: reservation.token,
+        ends: reservation.ends.clone(),
+        amount: new.amount,
+        currency: new.currency.to_owned(),
+        reference: new.order_id.to_string(),
+        tries: 1,
+        correlation_id: new.correlation_id,
+        traceparent: new.traceparent,
+        rejected,
+        key_state,
+        held: false,
+        sent_ago: None,
+        call: ProviderCall::for_attempt(situation, new.payment_method),
     }
 }
 

@@ -21,6 +21,8 @@ use crate::store::queues;
 
 /// Pause between two steps. A charger reads past the rows that were settled in this time.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// The same while this process leases nothing. Chargers of other replicas may still settle rows.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two full scans.
 const FULL_SCAN_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest time for one step.
@@ -60,8 +62,13 @@ impl QueueKeeper {
                 },
                 () = shutdown.cancelled() => break,
             }
+            let is_active = |queue| self.queues.of(queue).is_active(IDLE_INTERVAL);
+            let pause = match Queue::ALL.into_iter().any(is_active) {
+                true => INTERVAL,
+                false => IDLE_INTERVAL,
+            };
             tokio::select! {
-                () = tokio::time::sleep(INTERVAL) => {}
+                () = tokio::time::sleep(pause) => {}
                 () = shutdown.cancelled() => {}
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use api_keys::Authenticator;
 use application::{Application, Builder};
-use leases::{Done, Worker};
+use leases::{Done, Starter, Worker};
 use outbox::Wake;
 use service_kit::{Backoff, FairShare, migration};
 use sqlx::{Connection as _, PgPool};
@@ -41,9 +41,11 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let group = config.application.kafka_group.clone();
     let reader = timeline::Reader { group };
     let retention = Duration::from_secs(config.reconcile_report_retention_seconds);
+    let chargers = Queue::ALL.map(|queue| shared.charger(&config, queue, &sender));
+    let [fresh, ..] = &chargers;
     let mut builder = builder
         .outbox(shared.wake.clone())?
-        .consumer(shared.pay_orders(&config))?
+        .consumer(shared.pay_orders(&config, Starter::of(fresh)))?
         .sweep("expired idempotency keys", idempotency::sweep(&pool))
         .sweep(
             "old reconciliation reports",
@@ -58,8 +60,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         .worker("recorder", |_| recorder.run(answers));
     let keeper = QueueKeeper::new(pool, shared.queues.clone());
     builder = builder.worker("queue keeper", |shutdown| keeper.run(shutdown));
-    for queue in Queue::ALL {
-        let charger = shared.charger(&config, queue, &sender);
+    for charger in chargers {
         builder = builder.worker("charger", |shutdown| charger.run(shutdown));
     }
     let closing = shared.closing;
@@ -168,8 +169,9 @@ impl Shared {
         }
     }
 
-    fn pay_orders(&self, config: &Config) -> PayOrders {
+    fn pay_orders(&self, config: &Config, starter: Starter<Charger>) -> PayOrders {
         PayOrders {
+            starter,
             queues: self.queues.clone(),
             wake: self.wake.clone(),
             changed: Mutex::new(Changed::default()),

@@ -2,8 +2,8 @@
 //! must block neither a partition nor a transaction.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
 use chrono::Utc;
@@ -12,20 +12,26 @@ use events::{
     PaymentRefunded, PaymentVoided,
 };
 use inbox::{Delivery, Handler};
+use leases::{Reservation, Starter};
 use money::Money;
 use sqlx::PgConnection;
 use telemetry::metric;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::domain::{AgeLimit, MailType, Recipients};
-use crate::store::receipts::{self, NewMail};
+use crate::domain::{AgeLimit, MailType, Recipients, Status};
+use crate::sender::{DueMail, Sender};
+use crate::store::receipts::{self, NewLease, NewMail};
 
 pub struct LogMails {
     recipients: Recipients,
     age_limit: AgeLimit,
     /// Wakes the sender.
     due: Arc<Notify>,
+    /// Starts to send new mails in free slots.
+    starter: Starter<Sender>,
+    /// The mails that the current batch leased.
+    leased: Mutex<Option<(Reservation, Vec<(usize, DueMail)>)>>,
     /// Events of the current batch whose customer is not known. They count once the batch is
     /// committed: a batch that fails is handled again.
     without_customer: AtomicU64,
@@ -44,14 +50,52 @@ struct Announcement {
 }
 
 impl LogMails {
-    pub fn new(recipients: Recipients, age_limit: AgeLimit, due: Arc<Notify>) -> Self {
+    pub fn new(
+        recipients: Recipients,
+        age_limit: AgeLimit,
+        due: Arc<Notify>,
+        starter: Starter<Sender>,
+    ) -> Self {
         metrics::counter!(metric::MAILS_WITHOUT_CUSTOMER).increment(0);
         Self {
             recipients,
             age_limit,
             due,
+            starter,
+            leased: Mutex::default(),
             without_customer: AtomicU64::new(0),
         }
+    }
+
+    /// Logs the mails. Those that find a free slot are leased by this process.
+    async fn log(&self, tx: &mut PgConnection, mails: Vec<NewMail>) -> sqlx::Result<()> {
+        let reservation = self.starter.reserve(mails.iter().map(|new| {
+            let is_sent = new.status == Status::Pending;
+            is_sent.then_some("")
+        }));
+        let lease = NewLease {
+            token: reservation.token,
+            lease: reservation.lease,
+            mails: &reservation.leased(),
+        };
+        let mut logged_at = receipts::log(tx, &mails, Some(&lease)).await?;
+        let mut leased = Vec::with_capacity(logged_at.len());
+        for (at, new) in mails.into_iter().enumerate() {
+            let id = (new.event_id, new.mail_type.as_str().to_owned());
+            if let Some(logged_at) = logged_at.remove(&id) {
+                let due = DueMail {
+                    mail: new.leased(reservation.token, logged_at),
+                    lease_ends: reservation.ends.clone(),
+                };
+                leased.push((at, due));
+            }
+        }
+        *self.leased() = Some((reservation, leased));
+        Ok(())
+    }
+
+    fn leased(&self) -> MutexGuard<'_, Option<(Reservation, Vec<(usize, DueMail)>)>> {
+        self.leased.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -72,7 +116,7 @@ impl Handler for LogMails {
                 None => unaddressed.push((*delivery, announcement)),
             }
         }
-        receipts::log(tx, &mails).await.context("logging mails")?;
+        self.log(tx, mails).await.context("logging mails")?;
         let without_customer = log_unaddressed(tx, unaddressed, self.age_limit).await?;
         self.without_customer
             .store(without_customer, Ordering::Relaxed);
@@ -82,6 +126,9 @@ impl Handler for LogMails {
     fn committed(&self) {
         let without_customer = self.without_customer.swap(0, Ordering::Relaxed);
         metrics::counter!(metric::MAILS_WITHOUT_CUSTOMER).increment(without_customer);
+        if let Some((reservation, leased)) = self.leased().take() {
+            self.starter.start(reservation, leased);
+        }
         self.due.notify_one();
     }
 }
@@ -113,7 +160,9 @@ async fn log_unaddressed(
             }
         }
     }
-    receipts::log(tx, &mails).await.context("logging mails")?;
+    receipts::log(tx, &mails, None)
+        .await
+        .context("logging mails")?;
     Ok(without_customer)
 }
 

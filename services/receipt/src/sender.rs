@@ -39,8 +39,8 @@ pub struct Sender {
 
 /// A leased mail, and the end of its lease.
 pub struct DueMail {
-    mail: Leased,
-    lease_ends: LeaseEnd,
+    pub mail: Leased,
+    pub lease_ends: LeaseEnd,
 }
 
 /// The outcome of one try. The span stays open until the outcome is recorded.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use application::{Application, Builder};
-use leases::Worker;
+use leases::{Starter, Worker};
 use service_kit::{Backoff, migration};
 use sqlx::Connection as _;
 use tokio::sync::{Notify, mpsc};
@@ -60,7 +60,12 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
             timeline::Reader { group },
         ))
         .gauge("mails that wait for an operator", gauge(&pool))
-        .consumer(LogMails::new(recipients, age_limit, due))?
+        .consumer(LogMails::new(
+            recipients,
+            age_limit,
+            due,
+            Starter::of(&sender),
+        ))?
         .worker("sender", |shutdown| sender.run(shutdown))
         // The recorder ends after the sender, which owns the other end of the channel.
         .worker("recorder", |_| recorder.run(tried));

@@ -33,6 +33,9 @@ pub struct Consumer<H> {
 
 /// How often a consumer that waits for messages looks after its client.
 const TICK: Duration = Duration::from_secs(1);
+/// How long a batch may continue after shutdown. A commit whose response is not awaited may have leased rows: they
+/// would wait until the lease ends.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// A service implements this to process the events it wants.
 pub trait Handler: Send + Sync + 'static {
@@ -113,10 +116,18 @@ impl<H: Handler> Consumer<H> {
         while !shutdown.is_cancelled() && ended.is_ok() {
             batches.tick().await;
             tokio::select! {
-                step = self.step(Duration::MAX) => ended = step.map(|_| ()),
+                collected = self.collect(Duration::MAX) => ended = collected,
+                () = shutdown.cancelled() => break,
+            }
+            let grace = async {
+                shutdown.cancelled().await;
+                tokio::time::sleep(SHUTDOWN_GRACE).await;
+            };
+            tokio::select! {
+                processed = self.process() => ended = ended.and(processed.map(|_| ())),
                 // An open transaction rolls back. If it committed, the redelivered messages are
                 // duplicates.
-                () = shutdown.cancelled() => {}
+                () = grace => {}
             }
         }
         self.source.close().await;
@@ -127,9 +138,12 @@ impl<H: Handler> Consumer<H> {
     /// and processes the batch, retrying until it succeeds. The returned future may be dropped at
     /// any time; the next call continues with the same messages.
     pub async fn step(&mut self, wait_max: Duration) -> anyhow::Result<StepOutcome> {
-        if self.batch.is_empty() {
-            self.collect(wait_max).await?;
-        }
+        self.collect(wait_max).await?;
+        self.process().await
+    }
+
+    /// Processes the batch, retrying until it succeeds.
+    async fn process(&mut self) -> anyhow::Result<StepOutcome> {
         let wants = |kind| self.processor.handler.wants(kind);
         let mut tries: u64 = 0;
         loop {

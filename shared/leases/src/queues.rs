@@ -18,12 +18,15 @@ pub struct Queues {
     poll: Duration,
     due: Arc<Notify>,
     entries: Mutex<HashMap<Arc<str>, Entry>>,
+    last_activity: Mutex<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     next_look: Instant,
     floor: DateTime<Utc>,
+    /// Whether the queue may have due rows.
+    is_behind: bool,
 }
 
 /// The part of a queue in which to look for its first row: after `after` and up to `until`.
@@ -41,7 +44,22 @@ impl Queues {
             poll,
             due: Arc::default(),
             entries: Mutex::default(),
+            last_activity: Mutex::new(Instant::now()),
         }
+    }
+
+    /// Whether this process leased rows in the last `period`.
+    pub fn is_active(&self, period: Duration) -> bool {
+        self.last_activity().elapsed() < period
+    }
+
+    pub(crate) fn note_activity(&self) {
+        *self.last_activity() = Instant::now();
+    }
+
+    fn last_activity(&self) -> MutexGuard<'_, Instant> {
+        let last = self.last_activity.lock();
+        last.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the worker to look into the queue of this principal.
@@ -113,11 +131,27 @@ impl Queues {
     pub(crate) fn again(&self, principal: &str) {
         let mut entries = self.entries();
         match entries.get_mut(principal) {
-            Some(entry) => entry.next_look = entry.next_look.min(Instant::now()),
+            Some(entry) => {
+                entry.next_look = entry.next_look.min(Instant::now());
+                entry.is_behind = true;
+            }
             None => {
                 entries.insert(principal.into(), Entry::new());
             }
         }
+    }
+
+    /// A look has taken all due rows of this queue. A wake during the look counts.
+    pub(crate) fn caught_up(&self, principal: &str) {
+        if let Some(entry) = self.entries().get_mut(principal) {
+            entry.is_behind = entry.next_look <= Instant::now();
+        }
+    }
+
+    /// Whether rows of this queue may wait for the worker.
+    pub(crate) fn is_behind(&self, principal: &str) -> bool {
+        let entries = self.entries();
+        entries.get(principal).is_none_or(|entry| entry.is_behind)
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {
@@ -130,6 +164,7 @@ impl Entry {
         Self {
             next_look: Instant::now(),
             floor: DateTime::<Utc>::UNIX_EPOCH,
+            is_behind: true,
         }
     }
 }

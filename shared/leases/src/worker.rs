@@ -4,6 +4,7 @@ mod slots;
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use service_kit::{FairShare, Place, Progress, database, min_interval};
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::starter::Backlog;
 use crate::{Clock, LeaseEnd, Queues};
 use slots::{Slots, StepOutcome};
 
@@ -100,14 +102,14 @@ pub struct Done<T> {
 
 /// Leases rows and makes their calls until shutdown.
 pub struct Worker<W: Work> {
-    work: Arc<W>,
-    settings: Settings,
+    pub(crate) work: Arc<W>,
+    pub(crate) settings: Settings,
     due: Arc<Notify>,
-    results: mpsc::Sender<Done<W::Output>>,
-    share: FairShare,
-    /// The queues of the principals that share the slots.
-    queues: Option<Arc<Queues>>,
-    clock: Clock,
+    pub(crate) results: mpsc::Sender<Done<W::Output>>,
+    pub(crate) share: FairShare,
+    /// Names the queues of the principals that share the slots.
+    pub(crate) backlog: Backlog,
+    pub(crate) clock: Clock,
 }
 
 impl<W: Work> Worker<W> {
@@ -124,7 +126,8 @@ impl<W: Work> Worker<W> {
             due,
             results,
             share: FairShare::new(settings.in_flight_max),
-            queues: None,
+            // Rows may wait since before the start.
+            backlog: Backlog::OfAll(Arc::new(AtomicBool::new(true))),
             clock: Clock::default(),
         }
     }
@@ -138,7 +141,7 @@ impl<W: Work> Worker<W> {
         results: mpsc::Sender<Done<W::Output>>,
     ) -> Self {
         Self {
-            queues: Some(queues.clone()),
+            backlog: Backlog::OfPrincipals(queues.clone()),
             ..Self::new(work, settings, queues.due().clone(), results)
         }
     }
@@ -215,6 +218,9 @@ impl<W: Work> Worker<W> {
         let count = rows.len();
         if count > 0 {
             self.work.leased();
+            if let Backlog::OfPrincipals(queues) = &self.backlog {
+                queues.note_activity();
+            }
         }
         for row in rows {
             let principal = self.work.principal(&row);
@@ -229,8 +235,14 @@ impl<W: Work> Worker<W> {
             };
             tokio::spawn(call(self.work.clone(), row, lease, self.results.clone()));
         }
-        if let Some(queues) = &self.queues {
-            slots.used_up().for_each(|it| queues.again(it));
+        match &self.backlog {
+            Backlog::OfPrincipals(queues) => {
+                slots.used_up().for_each(|it| queues.again(it));
+                slots.left_over().for_each(|it| queues.caught_up(it));
+            }
+            Backlog::OfAll(is_behind) => {
+                is_behind.store(slots.left_over().next().is_none(), Ordering::Relaxed);
+            }
         }
         Ok(slots.outcome(count))
     }
@@ -239,7 +251,7 @@ impl<W: Work> Worker<W> {
     /// leaves slots to the others.
     fn take_slots(&self) -> Slots {
         let batch_max = self.settings.batch_max;
-        let Some(queues) = &self.queues else {
+        let Backlog::OfPrincipals(queues) = &self.backlog else {
             let places = std::iter::from_fn(|| self.share.try_take_any());
             return Slots::unshared(places.take(batch_max).collect());
         };
@@ -268,13 +280,14 @@ impl<W: Work> Worker<W> {
     }
 }
 
-struct Lease {
-    ends: LeaseEnd,
-    ends_at: Instant,
-    slot: Place,
+/// The lease of one row, with its slot.
+pub(crate) struct Lease {
+    pub(crate) ends: LeaseEnd,
+    pub(crate) ends_at: Instant,
+    pub(crate) slot: Place,
 }
 
-async fn call<W: Work>(
+pub(crate) async fn call<W: Work>(
     work: Arc<W>,
     row: W::Row,
     lease: Lease,

@@ -1,13 +1,14 @@
 //! Payment attempts that events open and reject.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::AttemptStatus;
+use crate::domain::{AttemptStatus, ProviderLimits};
 use crate::store::queues;
 
 /// A payment attempt to store before the provider is called.
@@ -28,9 +29,24 @@ pub struct NewAttempt {
     pub requested_at: DateTime<Utc>,
 }
 
+/// A lease for attempts that are stored now.
+pub struct NewLease<'a> {
+    pub token: Uuid,
+    pub lease: Duration,
+    /// Which of the attempts to lease.
+    pub attempts: &'a [bool],
+    pub limits: &'a ProviderLimits,
+}
+
 /// Stores attempts. An existing attempt stays unchanged. A unique index rejects a second live attempt
-/// of one order.
-pub async fn open(connection: &mut PgConnection, attempts: &[NewAttempt]) -> sqlx::Result<()> {
+/// of one order. Returns the new attempts that are leased: those of the lease whose provider key cannot have
+/// been used before. See [`crate::store::payments::lease_due`] for the others.
+pub async fn open(
+    connection: &mut PgConnection,
+    attempts: &[NewAttempt],
+    lease: Option<&NewLease<'_>>,
+) -> sqlx::Result<HashSet<(Uuid, i32)>> {
+    let has_slot = lease.map_or_else(|| vec![false; attempts.len()], |it| it.attempts.to_vec());
     let order_ids: Vec<Uuid> = attempts.iter().map(|new| new.order_id).collect();
     let numbers: Vec<i32> = attempts.iter().map(|new| new.attempt).collect();
     let amounts: Vec<i64> = attempts.iter().map(|new| new.amount).collect();
@@ -47,14 +63,28 @@ pub async fn open(connection: &mut PgConnection, attempts: &[NewAttempt]) -> sql
     let distinct: BTreeSet<&str> = principals.iter().copied().collect();
     let requested: Vec<DateTime<Utc>> = attempts.iter().map(|new| new.requested_at).collect();
     queues::add_principals(connection, &distinct).await?;
-    sqlx::query!(
-        "insert into payments (order_id, attempt, amount, currency, payment_method, customer_id,
+    let stored = sqlx::query!(
+        r#"insert into payments (order_id, attempt, amount, currency, payment_method, customer_id,
                                lines, correlation_id, traceparent, principal, first_called_at,
-                               status)
-         select *, $12 from unnest($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::text[],
-                              $6::text[], $7::jsonb[], $8::text[], $9::text[], $10::text[],
-                              $11::timestamptz[])
-         on conflict (order_id, attempt) do nothing",
+                               status, lease_token, due_at, tries, sent_at)
+         select order_id, attempt, amount, currency, payment_method, customer_id, lines, correlation_id,
+                traceparent, principal, requested_at, $12,
+                case when is_leased then $14::uuid end,
+                case when is_leased then clock_timestamp() + make_interval(secs => $15)
+                     else clock_timestamp() end,
+                case when is_leased then 1 else 0 end,
+                case when is_leased then now() end
+         from unnest($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::text[], $6::text[],
+                     $7::jsonb[], $8::text[], $9::text[], $10::text[], $11::timestamptz[],
+                     $13::boolean[])
+            as new (order_id, attempt, amount, currency, payment_method, customer_id, lines,
+                    correlation_id, traceparent, principal, requested_at, has_slot)
+            cross join lateral (
+                select has_slot and requested_at > now() - make_interval(secs => $16)
+                       and requested_at >= coalesce($17::timestamptz, '-infinity') as is_leased
+            ) as decision
+         on conflict (order_id, attempt) do nothing
+         returning order_id, attempt, lease_token is not null as "is_leased!""#,
         &order_ids,
         &numbers,
         &amounts,
@@ -67,10 +97,16 @@ pub async fn open(connection: &mut PgConnection, attempts: &[NewAttempt]) -> sql
         &principals as &[&str],
         &requested,
         AttemptStatus::Pending.as_str(),
+        &has_slot,
+        lease.map(|it| it.token),
+        lease.map_or(0.0, |it| it.lease.as_secs_f64()),
+        lease.map_or(0.0, |it| it.limits.resend_max.as_secs_f64()),
+        lease.and_then(|it| it.limits.hold_before),
     )
-    .execute(connection)
+    .fetch_all(connection)
     .await?;
-    Ok(())
+    let leased = stored.into_iter().filter(|row| row.is_leased);
+    Ok(leased.map(|row| (row.order_id, row.attempt)).collect())
 }
 
 /// A locked attempt whose order is being rejected.

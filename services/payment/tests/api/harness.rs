@@ -91,7 +91,9 @@ impl Harness {
     ) -> sqlx::Result<()> {
         let new = self.new_attempt(principal, order_id, attempt);
         let mut connection = self.pool.acquire().await.unwrap();
-        attempts::open(&mut connection, &[new]).await
+        attempts::open(&mut connection, &[new], None)
+            .await
+            .map(drop)
     }
 
     pub(crate) fn new_attempt(&self, principal: &str, order_id: Uuid, attempt: i32) -> NewAttempt {

@@ -37,5 +37,6 @@ mod settling;
 mod shutdown;
 mod statuses;
 mod stepper;
+mod stored_leased;
 mod timeline;
 mod unknowns;

@@ -207,7 +207,7 @@ async fn attempt_from_an_old_event_starts_with_a_lookup() {
     let mut new = harness.new_attempt("acme", order, 1);
     new.requested_at = Utc::now() - RESEND_MAX - Duration::from_secs(60);
     let mut connection = harness.pool.acquire().await.unwrap();
-    attempts::open(&mut connection, &[new]).await.unwrap();
+    attempts::open(&mut connection, &[new], None).await.unwrap();
     assert_eq!(harness.step().await, 1);
     let payment = harness.payment(order, 1).await;
     assert_eq!(payment.charge_id.as_deref(), Some("ch_1"));

@@ -32,8 +32,22 @@ pub struct NewMail {
     pub traceparent: Option<String>,
 }
 
-/// Logs mails to send. A mail that is already logged stays unchanged.
-pub async fn log(connection: &mut PgConnection, new: &[NewMail]) -> sqlx::Result<()> {
+/// A lease for mails that are logged now.
+pub struct NewLease<'a> {
+    pub token: Uuid,
+    pub lease: Duration,
+    /// Which of the mails to lease.
+    pub mails: &'a [bool],
+}
+
+/// Logs mails to send. A mail that is already logged stays unchanged. Returns when each leased mail was logged,
+/// by event and type. Like [`lease_due`], the lease counts the try as one in doubt.
+pub async fn log(
+    connection: &mut PgConnection,
+    new: &[NewMail],
+    lease: Option<&NewLease<'_>>,
+) -> sqlx::Result<HashMap<(Uuid, String), DateTime<Utc>>> {
+    let has_slot = lease.map_or_else(|| vec![false; new.len()], |it| it.mails.to_vec());
     let event_ids: Vec<Uuid> = new.iter().map(|new| new.event_id).collect();
     let mail_types: Vec<&str> = new.iter().map(|new| new.mail_type.as_str()).collect();
     let event_times: Vec<DateTime<Utc>> = new.iter().map(|new| new.event_time).collect();
@@ -53,13 +67,24 @@ pub async fn log(connection: &mut PgConnection, new: &[NewMail]) -> sqlx::Result
     let reasons: Vec<Option<&str>> = new.iter().map(|new| new.reason.as_deref()).collect();
     let correlations: Vec<&str> = new.iter().map(|new| &*new.correlation_id).collect();
     let traces: Vec<Option<&str>> = new.iter().map(|new| new.traceparent.as_deref()).collect();
-    sqlx::query!(
-        "insert into receipts (event_id, mail_type, order_id, attempt, recipient, amount, currency,
-                               lines, reason, correlation_id, traceparent, status, event_time)
-         select * from unnest($1::uuid[], $2::text[], $3::uuid[], $4::integer[], $5::text[],
-                              $6::bigint[], $7::text[], $8::jsonb[], $9::text[], $10::text[],
-                              $11::text[], $12::text[], $13::timestamptz[])
-         on conflict do nothing",
+    let logged = sqlx::query!(
+        r#"insert into receipts (event_id, mail_type, order_id, attempt, recipient, amount, currency,
+                               lines, reason, correlation_id, traceparent, status, event_time,
+                               lease_token, due_at, tries, tries_in_doubt)
+         select event_id, mail_type, order_id, attempt, recipient, amount, currency, lines, reason,
+                correlation_id, traceparent, status, event_time,
+                case when has_slot then $15::uuid end,
+                case when has_slot then clock_timestamp() + make_interval(secs => $16)
+                     else clock_timestamp() end,
+                case when has_slot then 1 else 0 end,
+                case when has_slot then 1 else 0 end
+         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::integer[], $5::text[], $6::bigint[],
+                     $7::text[], $8::jsonb[], $9::text[], $10::text[], $11::text[], $12::text[],
+                     $13::timestamptz[], $14::boolean[])
+            as new (event_id, mail_type, order_id, attempt, recipient, amount, currency, lines,
+                    reason, correlation_id, traceparent, status, event_time, has_slot)
+         on conflict do nothing
+         returning event_id, mail_type, created_at, lease_token is not null as "is_leased!""#,
         &event_ids,
         &mail_types as &[&str],
         &order_ids,
@@ -73,10 +98,15 @@ pub async fn log(connection: &mut PgConnection, new: &[NewMail]) -> sqlx::Result
         &traces as &[Option<&str>],
         &statuses as &[&str],
         &event_times,
+        &has_slot,
+        lease.map(|it| it.token),
+        lease.map_or(0.0, |it| it.lease.as_secs_f64()),
     )
-    .execute(connection)
+    .fetch_all(connection)
     .await?;
-    Ok(())
+    let leased = logged.into_iter().filter(|row| row.is_leased);
+    let times = leased.map(|row| ((row.event_id, row.mail_type), row.created_at));
+    Ok(times.collect())
 }
 
 /// The recipient of each order's latest mail. Orders without a mail are left out.
@@ -119,6 +149,29 @@ pub struct Leased {
     pub correlation_id: String,
     pub traceparent: Option<String>,
     pub created_at: DateTime<Utc>,
+}
+
+impl NewMail {
+    /// The first try of a mail that was logged leased.
+    pub fn leased(self, token: Uuid, logged_at: DateTime<Utc>) -> Leased {
+        Leased {
+            event_id: self.event_id,
+            mail_type: self.mail_type.as_str().to_owned(),
+            token,
+            order_id: self.order_id,
+            attempt: self.attempt,
+            recipient: self.recipient,
+            amount: self.amount.map(Money::amount),
+            currency: self.amount.map(|it| it.currency().code().to_owned()),
+            lines: self.lines,
+            reason: self.reason,
+            tries: 1,
+            tries_in_doubt: 1,
+            correlation_id: self.correlation_id,
+            traceparent: self.traceparent,
+            created_at: logged_at,
+        }
+    }
 }
 
 impl Leased {

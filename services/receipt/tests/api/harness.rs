@@ -83,7 +83,13 @@ impl Harness {
     }
 
     pub(crate) async fn log_for(&self, order_id: Uuid, recipient: &str) {
-        let new = NewMail {
+        let new = Self::new_mail(order_id, recipient);
+        let mut connection = self.pool.acquire().await.unwrap();
+        receipts::log(&mut connection, &[new], None).await.unwrap();
+    }
+
+    pub(crate) fn new_mail(order_id: Uuid, recipient: &str) -> NewMail {
+        NewMail {
             event_id: order_id,
             mail_type: MailType::Receipt,
             event_time: Utc::now(),
@@ -96,9 +102,7 @@ impl Harness {
             reason: None,
             correlation_id: format!("corr-{order_id}"),
             traceparent: None,
-        };
-        let mut connection = self.pool.acquire().await.unwrap();
-        receipts::log(&mut connection, &[new]).await.unwrap();
+        }
     }
 
     pub(crate) async fn log_new(&self) -> Uuid {

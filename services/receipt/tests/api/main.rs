@@ -16,6 +16,7 @@ mod hangs;
 mod harness;
 mod held;
 mod in_doubt;
+mod logged_leased;
 mod mail_server;
 mod mail_types;
 mod operating;

@@ -71,6 +71,12 @@ impl Slots {
         used_up.map(|(principal, _)| principal)
     }
 
+    /// The principals that did not need all their slots: they have no more due rows.
+    pub(super) fn left_over(&self) -> impl Iterator<Item = &Arc<str>> {
+        let left_over = self.by_principal.iter().filter(|(_, it)| !it.is_empty());
+        left_over.map(|(principal, _)| principal)
+    }
+
     pub(super) fn outcome(&self, leased: usize) -> StepOutcome {
         StepOutcome {
             leased,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
-const IN_FLIGHT_MAX: usize = 8;
+pub(crate) const IN_FLIGHT_MAX: usize = 8;
 
 /// Rows are numbers, and the result of a call is its row.
 #[derive(Default)]
@@ -87,7 +87,7 @@ async fn step_leases_no_more_than_the_batch_limit() {
 }
 
 /// Rows are numbers; an odd one belongs to `odd`.
-struct SharedWork(Mutex<Vec<u32>>);
+pub(crate) struct SharedWork(Mutex<Vec<u32>>);
 
 impl Work for SharedWork {
     type Row = u32;
@@ -119,10 +119,11 @@ impl Work for SharedWork {
     }
 }
 
-#[tokio::test]
-async fn slots_are_shared_between_principals() {
-    let rows = (0..100).map(|n| n * 2 + 1).chain([2]).collect();
-    let (sender, mut results) = mpsc::channel(IN_FLIGHT_MAX);
+type SharedWorker = (Worker<SharedWork>, Arc<Queues>, mpsc::Receiver<Done<u32>>);
+
+/// A worker whose slots are shared between `odd` and `even`.
+pub(crate) fn shared_worker(rows: Vec<u32>) -> SharedWorker {
+    let (sender, results) = mpsc::channel(IN_FLIGHT_MAX);
     // A queue is looked into only when there is a reason.
     let queues = Arc::new(Queues::new(LEASE));
     let settings = Settings {
@@ -134,6 +135,13 @@ async fn slots_are_shared_between_principals() {
     };
     let work = SharedWork(Mutex::new(rows));
     let worker = Worker::shared(work, settings, queues.clone(), sender);
+    (worker, queues, results)
+}
+
+#[tokio::test]
+async fn slots_are_shared_between_principals() {
+    let rows = (0..100).map(|n| n * 2 + 1).chain([2]).collect();
+    let (worker, queues, mut results) = shared_worker(rows);
     assert_eq!(worker.step().await.unwrap(), 0, "no queue is known");
     queues.wake("odd");
     assert_eq!(worker.step().await.unwrap(), IN_FLIGHT_MAX / 2);
