@@ -54,6 +54,9 @@ impl Machine {
             postgres_settings: postgres_settings(&rig.orders).await?,
             kafka: match kafka {
                 Kafka::Apache => format!("Apache Kafka {APACHE_VERSION}, one node"),
+                Kafka::ApacheCluster => {
+                    format!("Apache Kafka {APACHE_VERSION}, three nodes, three copies")
+                }
                 Kafka::Embedded => "librdkafka's mock cluster, in memory".to_owned(),
                 Kafka::Existing(_) => "an existing cluster".to_owned(),
             },

@@ -269,10 +269,7 @@ pub(super) mod tests {
         );
         assert_eq!(large.per_order.wal_records, 8.1);
         assert_eq!(large.grown.len(), 1);
-        assert_eq!(
-            (large.grown[0].buffers_smallest, large.grown[0].buffers),
-            (77.0, 87.0)
-        );
+        assert_eq!(large.grown[0].buffers, (77.0, 87.0));
     }
 
     #[test]
