@@ -76,7 +76,7 @@ pub(super) async fn start(supervisor: &Supervisor, log_dir: &Path, count: usize)
         let mut server = program("kafka.Kafka").args([&settings]);
         let data = data_dir(&scratch);
         server.files = Some(scratch);
-        // The controllers of a cluster are listed in its settings. A single node is told to be the first one.
+        // The controllers of a cluster are listed in its settings. A single node names itself here.
         let standalone = (count == 1).then_some("--standalone");
         let format = program("kafka.tools.StorageTool")
             .args(["format"].into_iter().chain(standalone))
