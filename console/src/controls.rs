@@ -154,7 +154,8 @@ pub(crate) fn container(name: &str) -> &str {
 pub(crate) fn kind(name: &str) -> &'static str {
     match name {
         postgres::PROCESS_NAME => "database",
-        broker::PROCESS_NAME => "broker",
+        // `kafka-2` is a node of a cluster.
+        name if name.split('-').next() == Some(broker::PROCESS_NAME) => "broker",
         smtp_sink::PROCESS_NAME | "mail" => "mail",
         _ => "service",
     }

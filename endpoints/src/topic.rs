@@ -10,6 +10,9 @@ use rdkafka::error::RDKafkaErrorCode;
 
 /// Default number of partitions of the topic.
 pub const PARTITIONS_DEFAULT: i32 = 6;
+/// The cluster's own default (`default.replication.factor`): one node has one copy, a cluster as many as it is set up
+/// for.
+const REPLICATION: TopicReplication<'_> = TopicReplication::Fixed(-1);
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A topic to create.
@@ -22,7 +25,7 @@ pub struct Topic {
 /// Creates the topic. An existing topic stays unchanged.
 pub async fn create(brokers: &str, topic: &Topic) -> anyhow::Result<()> {
     let name = topic.name.as_str();
-    let new = NewTopic::new(name, topic.partitions, TopicReplication::Fixed(1));
+    let new = NewTopic::new(name, topic.partitions, REPLICATION);
     let results = admin(brokers)?
         .create_topics([&new], &admin_options())
         .await

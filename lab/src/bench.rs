@@ -2,23 +2,23 @@
 
 mod against;
 mod catch_up;
-mod costs;
+pub(crate) mod costs;
 mod end_to_end;
 mod html;
 mod intake;
 mod latency;
-mod machine;
+pub(crate) mod machine;
 mod memory;
 mod overload;
-mod per_order;
+pub(crate) mod per_order;
 mod price;
 mod ratio;
 mod relay;
 pub(crate) mod report;
-mod rig;
+pub(crate) mod rig;
 mod runner;
 mod scale;
-mod spread;
+pub(crate) mod spread;
 mod steps;
 mod table;
 

@@ -4,5 +4,6 @@
 mod customer;
 pub(crate) mod drive;
 mod http;
+pub(crate) mod replay;
 pub(crate) mod request;
 pub(crate) mod tally;

@@ -34,9 +34,14 @@ pub(crate) struct Args {
     /// How long to send orders.
     #[arg(long, default_value_t = 30)]
     seconds: u64,
-    /// Kafka broker of the system to start: `apache` or `embedded`.
+    /// Kafka broker of the system to start: `apache`, `apache-3` (three nodes, three copies of every message) or
+    /// `embedded`.
     #[arg(long, default_value = "apache", conflicts_with = "attach")]
     kafka: Kafka,
+    /// Processes of each service of the system to start. The mock provider has one.
+    #[arg(long, default_value_t = 1, conflicts_with = "attach", value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    replicas: u32,
     /// Use a running system instead of starting one.
     #[arg(long)]
     attach: bool,
@@ -78,7 +83,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         Target::attach(args.state_dir.as_deref())?
     } else {
         tokio::select! {
-            started = Target::start(args.kafka.clone()) => started?,
+            started = Target::start(args.kafka.clone(), args.replicas) => started?,
             _ = signals.next() => bail!("interrupted before the system was up"),
         }
     };

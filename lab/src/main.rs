@@ -10,6 +10,7 @@ mod chaos;
 mod console;
 mod demo;
 mod generator;
+mod growth;
 mod idle;
 mod infra;
 mod load;
@@ -35,6 +36,7 @@ enum Command {
     Demo(demo::Args),
     Load(load::Args),
     Bench(bench::Args),
+    Growth(growth::Args),
     Capacity(capacity::Args),
     Chaos(chaos::Args),
     Console(console::Args),
@@ -67,6 +69,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(args).await?,
         Command::Load(args) => load::run(args).await?,
         Command::Bench(args) => return bench::run(args).await,
+        Command::Growth(args) => growth::run(args).await?,
         Command::Capacity(args) => capacity::run(&args)?,
         Command::Chaos(args) => chaos::run(args).await?,
         Command::Console(args) => console::run(args).await?,

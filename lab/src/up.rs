@@ -24,7 +24,8 @@ use crate::console::{ConsoleArgs, stop_both};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Kafka broker: `embedded` (in memory, nothing to install), `apache` (a real Apache Kafka; needs
-    /// Java, and Maven the first time), or HOST:PORT of a running one.
+    /// Java, and Maven the first time), `apache-3` (the same on three nodes, with three copies of every
+    /// message), or HOST:PORT of a running one.
     #[arg(long, env = "KAFKA_BROKERS", default_value = "embedded")]
     kafka: Kafka,
     /// URL of a running Postgres, with a role that may create databases [default: a private server

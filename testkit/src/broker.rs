@@ -17,10 +17,12 @@ use apache::Apache;
 
 pub use jars::KAFKA_VERSION as APACHE_VERSION;
 
-/// The name of the broker's process under its supervisor.
+/// The name of the broker's process under its supervisor. Further nodes of a cluster are `kafka-2` and `kafka-3`.
 pub const PROCESS_NAME: &str = "kafka";
 /// The prefix of the cluster id of librdkafka's built-in broker.
 const EMBEDDED_CLUSTER_ID: &str = "mockCluster";
+/// As many as a partition has copies.
+const CLUSTER_NODES: usize = 3;
 /// A broker that many tests share can take seconds to respond.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -31,6 +33,8 @@ pub enum Kafka {
     Embedded,
     /// A real Apache Kafka on one node. Maven downloads its jars.
     Apache,
+    /// The same on three nodes of this machine, with three copies of every partition. A write needs two of them.
+    ApacheCluster,
     /// A running cluster, by its bootstrap servers.
     Existing(String),
 }
@@ -38,13 +42,14 @@ pub enum Kafka {
 impl FromStr for Kafka {
     type Err = String;
 
-    /// `embedded`, `apache`, or the bootstrap servers of a running cluster.
+    /// `embedded`, `apache`, `apache-3`, or the bootstrap servers of a running cluster.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "embedded" => Ok(Kafka::Embedded),
             "apache" => Ok(Kafka::Apache),
+            "apache-3" => Ok(Kafka::ApacheCluster),
             brokers if brokers.contains(':') => Ok(Kafka::Existing(brokers.to_owned())),
-            _ => Err("expected `embedded`, `apache` or HOST:PORT".to_owned()),
+            _ => Err("expected `embedded`, `apache`, `apache-3` or HOST:PORT".to_owned()),
         }
     }
 }
@@ -71,9 +76,14 @@ impl Broker {
         let mut apache = None;
         let brokers = match kafka {
             Kafka::Embedded => embedded::start(supervisor, binaries, log_dir, topic).await?,
-            Kafka::Apache => {
-                let node = apache::start(supervisor, log_dir).await?;
-                apache.insert(node).brokers.clone()
+            Kafka::Apache | Kafka::ApacheCluster => {
+                let nodes = if *kafka == Kafka::Apache {
+                    1
+                } else {
+                    CLUSTER_NODES
+                };
+                let started = apache::start(supervisor, log_dir, nodes).await?;
+                apache.insert(started).brokers.clone()
             }
             Kafka::Existing(brokers) => {
                 ping(brokers)
@@ -161,10 +171,16 @@ impl Broker {
 
     /// Stops a private broker. Its files are removed with the supervisor.
     pub async fn stop(self, supervisor: &Supervisor) -> anyhow::Result<()> {
-        if self.is_private() {
-            supervisor.stop(PROCESS_NAME).await?;
+        supervisor.stop_all(self.process_names()).await
+    }
+
+    /// The processes of a private broker.
+    pub(crate) fn process_names(&self) -> Vec<String> {
+        match &self.apache {
+            Some(apache) => apache.process_names().map(str::to_owned).collect(),
+            None if self.is_private => vec![PROCESS_NAME.to_owned()],
+            None => Vec::new(),
         }
-        Ok(())
     }
 }
 
@@ -183,6 +199,17 @@ async fn fetch_metadata(brokers: &str, topic: Option<&str>) -> anyhow::Result<()
             .inner()
             .fetch_metadata(topic.as_deref(), METADATA_TIMEOUT)
             .map(drop)
+    };
+    let fetched = tokio::task::spawn_blocking(fetch).await?;
+    fetched.context("the broker does not respond")
+}
+
+/// The number of nodes that the cluster knows.
+async fn count_nodes(brokers: &str) -> anyhow::Result<usize> {
+    let admin = admin(brokers)?;
+    let fetch = move || {
+        let metadata = admin.inner().fetch_metadata(None, METADATA_TIMEOUT);
+        metadata.map(|metadata| metadata.brokers().len())
     };
     let fetched = tokio::task::spawn_blocking(fetch).await?;
     fetched.context("the broker does not respond")

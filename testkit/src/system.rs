@@ -237,9 +237,10 @@ impl System {
         } = self;
         drop(description_writer);
         Endpoints::remove(&endpoints.state_dir);
-        let infrastructure = [postgres::PROCESS_NAME, crate::broker::PROCESS_NAME];
+        let mut infrastructure = broker.process_names();
+        infrastructure.push(postgres::PROCESS_NAME.to_owned());
         let names = supervisor.names().into_iter();
-        let services = names.filter(|name| !infrastructure.contains(&name.as_str()));
+        let services = names.filter(|name| !infrastructure.contains(name));
         supervisor.stop_all(services).await?;
 
         // An existing server or broker outlives this system, so its databases and topic are removed.

@@ -24,7 +24,11 @@ mod gauges;
 mod harness;
 mod kills;
 #[cfg(feature = "long")]
+mod long_broker_cluster;
+#[cfg(feature = "long")]
 mod long_broker_pauses;
+#[cfg(feature = "long")]
+mod long_growth;
 mod mails;
 mod odd_input;
 mod operators;

@@ -13,31 +13,36 @@ use crate::measure::usage;
 
 /// Counters since the start of the system. Subtract two with [`Costs::since`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Costs {
-    pub(super) cpu_s: BTreeMap<String, f64>,
-    pub(super) wal_bytes: f64,
-    pub(super) wal_records: f64,
-    pub(super) databases: BTreeMap<String, DatabaseCosts>,
+pub(crate) struct Costs {
+    pub(crate) cpu_s: BTreeMap<String, f64>,
+    pub(crate) wal_bytes: f64,
+    pub(crate) wal_records: f64,
+    pub(crate) databases: BTreeMap<String, DatabaseCosts>,
     /// By database and text.
-    pub(super) statements: BTreeMap<(String, String), StatementCosts>,
+    pub(crate) statements: BTreeMap<(String, String), StatementCosts>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct DatabaseCosts {
-    pub(super) rows_written: f64,
-    pub(super) commits: f64,
+pub(crate) struct DatabaseCosts {
+    pub(crate) rows_written: f64,
+    pub(crate) commits: f64,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct StatementCosts {
-    pub(super) calls: f64,
-    pub(super) ms: f64,
-    pub(super) rows: f64,
-    pub(super) wal_bytes: f64,
+#[derive(Debug, Clone, Copy, Default, PartialEq, sqlx::FromRow)]
+pub(crate) struct StatementCosts {
+    pub(crate) calls: f64,
+    pub(crate) ms: f64,
+    pub(crate) rows: f64,
+    pub(crate) wal_bytes: f64,
+    pub(crate) wal_records: f64,
+    /// Whole pages in the log: each page's first change after a checkpoint.
+    pub(crate) wal_pages: f64,
+    /// Shared buffers that it read, from the cache or from disk.
+    pub(crate) buffers: f64,
 }
 
 impl Costs {
-    pub(super) async fn read(rig: &Rig) -> anyhow::Result<Self> {
+    pub(crate) async fn read(rig: &Rig) -> anyhow::Result<Self> {
         let names = database_names(rig)?;
         // Another database than those that are measured.
         let url = database::url(rig.order_url(), "postgres")?;
@@ -59,7 +64,7 @@ impl Costs {
         })
     }
 
-    pub(super) fn since(&self, before: &Costs) -> Self {
+    pub(crate) fn since(&self, before: &Costs) -> Self {
         Self {
             cpu_s: difference(&self.cpu_s, &before.cpu_s, |now, then| now - then),
             wal_bytes: self.wal_bytes - before.wal_bytes,
@@ -76,6 +81,9 @@ impl Costs {
                     ms: now.ms - then.ms,
                     rows: now.rows - then.rows,
                     wal_bytes: now.wal_bytes - then.wal_bytes,
+                    wal_records: now.wal_records - then.wal_records,
+                    wal_pages: now.wal_pages - then.wal_pages,
+                    buffers: now.buffers - then.buffers,
                 }
             }),
         }
@@ -143,9 +151,12 @@ async fn statements(
         .execute(&mut *connection)
         .await
         .context("pg_stat_statements is missing: install Postgres with its contrib modules")?;
-    let rows: Vec<(String, String, f64, f64, f64, f64)> = sqlx::query_as(
-        "select datname::text, query, sum(calls)::float8, sum(total_exec_time)::float8,
-                sum(rows)::float8, sum(wal_bytes)::float8
+    let rows: Vec<StatementRow> = sqlx::query_as(
+        "select datname::text as database, query, sum(calls)::float8 as calls,
+                sum(total_exec_time)::float8 as ms, sum(rows)::float8 as rows,
+                sum(wal_bytes)::float8 as wal_bytes, sum(wal_records)::float8 as wal_records,
+                sum(wal_fpi)::float8 as wal_pages,
+                sum(shared_blks_hit + shared_blks_read)::float8 as buffers
          from pg_stat_statements join pg_database on pg_database.oid = dbid
          where datname = any($1) and position($2 in query) = 0
          group by datname, query",
@@ -155,18 +166,19 @@ async fn statements(
     .fetch_all(connection)
     .await
     .context("reading the counters of the statements")?;
-    let costs = rows
-        .into_iter()
-        .map(|(name, text, calls, ms, rows, wal_bytes)| {
-            let costs = StatementCosts {
-                calls,
-                ms,
-                rows,
-                wal_bytes,
-            };
-            ((names[&name].name().to_owned(), text), costs)
-        });
+    let costs = rows.into_iter().map(|row| {
+        let database = names[&row.database].name().to_owned();
+        ((database, row.query), row.costs)
+    });
     Ok(costs.collect())
+}
+
+#[derive(sqlx::FromRow)]
+struct StatementRow {
+    database: String,
+    query: String,
+    #[sqlx(flatten)]
+    costs: StatementCosts,
 }
 
 #[cfg(test)]

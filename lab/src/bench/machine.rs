@@ -38,7 +38,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(super) async fn describe(rig: &Rig, kafka: &Kafka) -> anyhow::Result<Self> {
+    pub(crate) async fn describe(rig: &Rig, kafka: &Kafka) -> anyhow::Result<Self> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let memory_kib = field(&read("/proc/meminfo"), "MemTotal")
             .and_then(|value| value.split_whitespace().next()?.parse::<f64>().ok())
@@ -54,6 +54,9 @@ impl Machine {
             postgres_settings: postgres_settings(&rig.orders).await?,
             kafka: match kafka {
                 Kafka::Apache => format!("Apache Kafka {APACHE_VERSION}, one node"),
+                Kafka::ApacheCluster => {
+                    format!("Apache Kafka {APACHE_VERSION}, three nodes, three copies")
+                }
                 Kafka::Embedded => "librdkafka's mock cluster, in memory".to_owned(),
                 Kafka::Existing(_) => "an existing cluster".to_owned(),
             },

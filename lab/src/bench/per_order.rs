@@ -10,7 +10,7 @@ use super::costs::Costs;
 use super::spread::{Spread, rounded};
 use crate::measure::usage::LAB;
 
-pub(super) use sizes::{Sizes, sizes};
+pub(crate) use sizes::{Sizes, sizes};
 
 /// How many statements the report lists, the most expensive first.
 const STATEMENTS_MAX: usize = 30;
@@ -99,7 +99,7 @@ impl PerOrder {
     }
 }
 
-fn system_cpu_s(costs: &Costs) -> f64 {
+pub(crate) fn system_cpu_s(costs: &Costs) -> f64 {
     let system = costs.cpu_s.iter().filter(|(name, _)| *name != LAB);
     system.map(|(_, cpu_s)| cpu_s).sum()
 }
@@ -161,7 +161,7 @@ fn statements(runs: &[(u64, &Costs)], per_order: impl Fn(f64) -> f64) -> Vec<Sta
 }
 
 /// On one line, without comment lines, cut to a readable length.
-fn shortened(statement: &str) -> String {
+pub(crate) fn shortened(statement: &str) -> String {
     let lines = statement
         .lines()
         .filter(|line| !line.trim_start().starts_with("--"));
@@ -185,6 +185,7 @@ mod tests {
             ms: 5.0,
             rows: 10.0,
             wal_bytes: 1_000.0,
+            ..StatementCosts::default()
         };
         let database = DatabaseCosts {
             rows_written: 40.0,

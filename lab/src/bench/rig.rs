@@ -19,15 +19,15 @@ use crate::measure::shipping::{self, Reached};
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// A dead charger's attempts are taken over after this time: as short as the default PSP_TIMEOUT_MS allows. It does not
 /// matter while no process dies. The timeout itself stays: a busy provider must not count as a lost response.
-pub(super) const PAYMENT_TIMES: [(&str, &str); 1] = [("LEASE_MS", "11000")];
+pub(crate) const PAYMENT_TIMES: [(&str, &str); 1] = [("LEASE_MS", "11000")];
 /// The mix of `lab load`: each run also has retries, duplicates and hang-ups.
-pub(super) const MIX: Mix = Mix {
+pub(crate) const MIX: Mix = Mix {
     retry_share: 0.05,
     duplicate_share: 0.05,
     hangup_share: 0.02,
 };
 /// For latencies: a client that hangs up repeats its order half a second later, which the system does not cause.
-pub(super) const MIX_WITHOUT_HANGUPS: Mix = Mix {
+pub(crate) const MIX_WITHOUT_HANGUPS: Mix = Mix {
     hangup_share: 0.0,
     ..MIX
 };
@@ -40,22 +40,25 @@ pub(super) const MIX_WITHOUT_REPEATS: Mix = Mix {
 /// The services after intake.
 const CONSUMERS: [Service; 3] = [Service::Payment, Service::Fulfilment, Service::Receipt];
 
+/// The default of order.
+const WAIT_MAX_SECONDS: &str = "30";
+
 /// Where a system runs.
-pub(super) struct Place {
-    pub(super) kafka: Kafka,
-    pub(super) postgres: Postgres,
-    pub(super) prefix: String,
+pub(crate) struct Place {
+    pub(crate) kafka: Kafka,
+    pub(crate) postgres: Postgres,
+    pub(crate) prefix: String,
     /// See [`SystemOptions::bin_dirs`].
-    pub(super) bin_dirs: PerService<Option<PathBuf>>,
+    pub(crate) bin_dirs: PerService<Option<PathBuf>>,
     /// Extra environment of every service.
-    pub(super) env: Vec<(String, String)>,
+    pub(crate) env: Vec<(String, String)>,
     /// Print no progress while it starts.
-    pub(super) quiet: bool,
+    pub(crate) quiet: bool,
 }
 
-pub(super) struct Rig {
+pub(crate) struct Rig {
     system: System,
-    pub(super) orders: PgPool,
+    pub(crate) orders: PgPool,
     receipts: PgPool,
     psp: PgPool,
     /// Every order that was accepted in any run.
@@ -63,14 +66,14 @@ pub(super) struct Rig {
 }
 
 /// Orders that were sent and have all arrived.
-pub(super) struct Run {
-    pub(super) driven: DriveResult,
-    pub(super) shipped: Reached,
-    pub(super) mailed: Reached,
+pub(crate) struct Run {
+    pub(crate) driven: DriveResult,
+    pub(crate) shipped: Reached,
+    pub(crate) mailed: Reached,
 }
 
 impl Rig {
-    pub(super) async fn start(place: Place) -> anyhow::Result<Self> {
+    pub(crate) async fn start(place: Place) -> anyhow::Result<Self> {
         let mut env = PerService::from_fn(|_| place.env.clone());
         for (name, value) in PAYMENT_TIMES {
             env.payment.push((name.to_owned(), value.to_owned()));
@@ -98,26 +101,26 @@ impl Rig {
         })
     }
 
-    pub(super) fn system(&self) -> &System {
+    pub(crate) fn system(&self) -> &System {
         &self.system
     }
 
-    pub(super) fn pids(&self) -> Vec<(String, u32)> {
+    pub(crate) fn pids(&self) -> Vec<(String, u32)> {
         self.system.pids()
     }
 
-    pub(super) fn order_url(&self) -> &str {
+    pub(crate) fn order_url(&self) -> &str {
         self.system.database_url(Service::Order)
     }
 
     /// Sends orders and waits until each has shipped and its receipt is sent.
-    pub(super) async fn run(&self, plan: Plan) -> anyhow::Result<Run> {
+    pub(crate) async fn run(&self, plan: Plan) -> anyhow::Result<Run> {
         let driven = self.send(plan, Arc::default()).await?;
         self.arrive(driven).await
     }
 
     /// Sends orders without waiting for them. `accepted` counts along.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
         plan: Plan,
         accepted: Arc<AtomicU64>,
@@ -137,7 +140,7 @@ impl Rig {
     }
 
     /// Waits until each order has shipped and its receipt is sent.
-    pub(super) async fn arrive(&self, driven: DriveResult) -> anyhow::Result<Run> {
+    pub(crate) async fn arrive(&self, driven: DriveResult) -> anyhow::Result<Run> {
         let sent = &driven.tally.orders;
         let shipped = shipping::wait_until_shipped(&self.orders, sent).await?;
         let mailed = shipping::wait_until_mailed(&self.receipts, sent).await?;
@@ -156,7 +159,37 @@ impl Rig {
         })
     }
 
-    pub(super) async fn stop_consumers(&self) -> anyhow::Result<()> {
+    pub(crate) async fn stop_services(&self) -> anyhow::Result<()> {
+        for service in Service::ALL {
+            self.system.stop_service(service.name()).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns once they are ready.
+    pub(crate) async fn start_services(&self) -> anyhow::Result<()> {
+        for service in Service::ALL {
+            self.system.start_service(service.name()).await?;
+        }
+        for service in Service::ALL {
+            self.wait_ready(service).await?;
+        }
+        Ok(())
+    }
+
+    /// Restarts order with or without back-pressure. A backlog that a measurement needs would otherwise delay
+    /// its own orders.
+    pub(crate) async fn set_back_pressure(&self, is_on: bool) -> anyhow::Result<()> {
+        let order = Service::Order.name();
+        let wait_max = if is_on { WAIT_MAX_SECONDS } else { "0" };
+        self.system.stop_service(order).await?;
+        self.system
+            .set_env(order, "ORDER_WAIT_MAX_SECONDS", wait_max)?;
+        self.system.start_service(order).await?;
+        self.wait_ready(Service::Order).await
+    }
+
+    pub(crate) async fn stop_consumers(&self) -> anyhow::Result<()> {
         for service in CONSUMERS {
             self.system.stop_service(service.name()).await?;
         }
@@ -164,7 +197,7 @@ impl Rig {
     }
 
     /// Returns once they are ready.
-    pub(super) async fn start_consumers(&self) -> anyhow::Result<()> {
+    pub(crate) async fn start_consumers(&self) -> anyhow::Result<()> {
         for service in CONSUMERS {
             self.system.start_service(service.name()).await?;
         }
@@ -174,12 +207,12 @@ impl Rig {
         Ok(())
     }
 
-    pub(super) async fn wait_ready(&self, service: Service) -> anyhow::Result<()> {
+    pub(crate) async fn wait_ready(&self, service: Service) -> anyhow::Result<()> {
         self.system.wait_ready(service.name(), READY_WITHIN).await
     }
 
     /// Fails unless every accepted order of the whole run has exactly one charge; returns their number.
-    pub(super) async fn check_books(&self) -> anyhow::Result<u64> {
+    pub(crate) async fn check_books(&self) -> anyhow::Result<u64> {
         let accepted = self.accepted().clone();
         let books = shipping::count_charges(&self.psp, &accepted).await?;
         ensure!(
@@ -193,7 +226,7 @@ impl Rig {
         Ok(books.charged_once)
     }
 
-    pub(super) async fn stop(self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.system.stop().await
     }
 
@@ -204,7 +237,7 @@ impl Rig {
 }
 
 /// `clients` wait for their responses, for this long.
-pub(super) fn closed_loop(clients: usize, duration: Duration) -> Plan {
+pub(crate) fn closed_loop(clients: usize, duration: Duration) -> Plan {
     Plan {
         arrivals: Arrivals::ClosedLoop { clients },
         stop_after: StopAfter::Elapsed(duration),

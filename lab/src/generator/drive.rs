@@ -42,18 +42,31 @@ pub(crate) enum StopAfter {
 
 /// The result of a drive. `window` ends with the last scheduled request; late retries come after it.
 pub(crate) struct DriveResult {
+    /// Identifies the requests, for [`replay`](super::replay::run).
+    pub(crate) run: u32,
     pub(crate) tally: Tally,
     pub(crate) window: Duration,
     pub(crate) accepted_in_window: u64,
 }
 
-/// Runs the plan on its own single-threaded runtime, without work stealing and wake-ups across cores.
-/// The sampler runs on another thread and does not delay it.
+/// Runs the plan on its own thread.
 pub(crate) async fn run(
     plan: Plan,
     urls: Vec<String>,
     accepted: Arc<AtomicU64>,
 ) -> anyhow::Result<DriveResult> {
+    on_own_thread(move || async move { drive(plan, &urls, accepted).await }).await
+}
+
+/// Runs work of the generator on its own single-threaded runtime, without work stealing and wake-ups across cores.
+/// The sampler runs on another thread and does not delay it.
+pub(super) async fn on_own_thread<T, F>(
+    work: impl FnOnce() -> F + Send + 'static,
+) -> anyhow::Result<T>
+where
+    T: Send + 'static,
+    F: Future<Output = anyhow::Result<T>>,
+{
     // Ends the thread when the caller is cancelled. Otherwise a closed loop whose system has stopped would keep the
     // program from ending.
     let cancelled = CancellationToken::new();
@@ -62,9 +75,11 @@ pub(crate) async fn run(
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        let driven = cancelled.run_until_cancelled(drive(plan, &urls, accepted));
         let runtime = runtime.context("starting the load generator's runtime")?;
-        runtime.block_on(driven).context("cancelled")?
+        runtime.block_on(async {
+            let worked = cancelled.run_until_cancelled(work()).await;
+            worked.context("cancelled")?
+        })
     })
     .await
     .context("the load generator panicked")?
@@ -97,6 +112,7 @@ async fn drive(
     let accepted_in_window = accepted.load(Ordering::Relaxed);
     customers.finish().await;
     Ok(DriveResult {
+        run,
         tally: customers.take_tally()?,
         window,
         accepted_in_window,

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::report::{BacklogDrain, Report};
 use crate::measure::percentiles::Percentiles;
-use crate::measure::usage::{CONSOLE_QUERIES, Usage, console_share};
+use crate::measure::usage::{CONSOLE_QUERIES, Usage, console_share, replica_sums};
 
 /// The whole report as text.
 pub(super) fn text(report: &Report) -> String {
@@ -137,6 +137,10 @@ fn write_usage(out: &mut String, title: &str, usage: &[Usage], orders: u64) -> s
             "  {name:<17} {cpu_s:>8.2} {:>14.0} {peak_rss_mib:>16.1}",
             per_order(*cpu_s)
         )?;
+    }
+    for (name, count, cpu_s) in replica_sums(usage) {
+        let name = format!("{count} × {name}");
+        writeln!(out, "  {name:<17} {cpu_s:>8.2} {:>14.0}", per_order(cpu_s))?;
     }
     let lines = usage.iter().filter(|usage| usage.name != CONSOLE_QUERIES);
     let sum: f64 = lines.map(|usage| usage.cpu_s).sum();

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use endpoints::{Endpoints, Service};
+use endpoints::{Endpoints, PerService, Service};
 use testkit::broker::Kafka;
 use testkit::system::{System, SystemOptions};
 
-use crate::measure::usage::CONSOLE;
+use crate::measure::usage::{CONSOLE, base_name};
 
 const PAYMENT: &str = "payment";
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -20,9 +20,13 @@ pub(super) enum Target {
 }
 
 impl Target {
-    pub(super) async fn start(kafka: Kafka) -> anyhow::Result<Self> {
+    pub(super) async fn start(kafka: Kafka, replicas: u32) -> anyhow::Result<Self> {
         let options = SystemOptions {
             kafka,
+            replicas: PerService::from_fn(|service| match service {
+                Service::Psp => 1,
+                _ => replicas,
+            }),
             ..SystemOptions::default()
         };
         Ok(Self::Started(Box::new(System::start(options).await?)))
@@ -61,14 +65,21 @@ impl Target {
     }
 
     pub(super) async fn stop_payment(&self) -> anyhow::Result<()> {
-        self.started()?.stop_service(PAYMENT).await
+        let system = self.started()?;
+        for name in payment_processes(system) {
+            system.stop_service(&name).await?;
+        }
+        Ok(())
     }
 
     /// Returns once payment is ready.
     pub(super) async fn start_payment(&self) -> anyhow::Result<()> {
         let system = self.started()?;
-        system.start_service(PAYMENT).await?;
-        system.wait_ready(PAYMENT, READY_WITHIN).await
+        for name in payment_processes(system) {
+            system.start_service(&name).await?;
+            system.wait_ready(&name, READY_WITHIN).await?;
+        }
+        Ok(())
     }
 
     /// Stops a system that this command started. An attached system keeps running.
@@ -86,4 +97,10 @@ impl Target {
         }
         .context("a service can be stopped only in a system that this command started")
     }
+}
+
+/// Every replica of payment, running or not.
+fn payment_processes(system: &System) -> Vec<String> {
+    let names = system.processes().into_iter().map(|process| process.name);
+    names.filter(|name| base_name(name) == PAYMENT).collect()
 }

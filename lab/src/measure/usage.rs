@@ -113,6 +113,28 @@ pub(crate) fn cpu_s(pids: &[(String, u32)]) -> BTreeMap<String, f64> {
     usage.map(|usage| (usage.name, usage.cpu_s)).collect()
 }
 
+/// The name without the number of a replica: `payment` for `payment-2`.
+pub(crate) fn base_name(name: &str) -> &str {
+    match name.rsplit_once('-') {
+        Some((base, number)) if number.parse::<u32>().is_ok() => base,
+        _ => name,
+    }
+}
+
+/// Sums of the processes that run more than once: name, number and CPU time.
+pub(crate) fn replica_sums(usage: &[Usage]) -> Vec<(&str, usize, f64)> {
+    let mut sums: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+    for it in usage {
+        let (count, cpu_s) = sums.entry(base_name(&it.name)).or_default();
+        *count += 1;
+        *cpu_s += it.cpu_s;
+    }
+    let several = sums.into_iter().filter(|(_, (count, _))| *count > 1);
+    several
+        .map(|(name, (count, cpu_s))| (name, count, cpu_s))
+        .collect()
+}
+
 /// The CPU time of all processes but the load generator, without counting a part twice.
 pub(crate) fn system_cpu_s(usage: &[Usage]) -> f64 {
     let own = usage
@@ -257,6 +279,24 @@ mod tests {
         ];
         assert_eq!(console_share(&all), Some(0.02));
         assert_eq!(console_share(&all[1..]), None);
+    }
+
+    #[test]
+    fn replicas_are_summed_by_service() {
+        let usage = |name: &str, cpu_s| Usage {
+            name: name.to_owned(),
+            cpu_s,
+            peak_rss_mib: 0.0,
+        };
+        let all = [
+            usage("kafka", 1.0),
+            usage("kafka-2", 2.0),
+            usage("kafka-3", 3.0),
+            usage("smtp-sink", 4.0),
+            usage(POSTGRES, 5.0),
+        ];
+        assert_eq!(replica_sums(&all), [("kafka", 3, 6.0)]);
+        assert_eq!(base_name("smtp-sink"), "smtp-sink");
     }
 
     #[test]

@@ -38,6 +38,7 @@ impl Recorder {
     fn result(&self, tried: &Tried) -> TryResult {
         let mail = &tried.mail;
         TryResult {
+            order_id: mail.order_id,
             event_id: mail.event_id,
             mail_type: mail.mail_type.clone(),
             token: mail.token,

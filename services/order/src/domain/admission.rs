@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 /// Orders slow down from this part of the longest wait on.
-const SLOW_FROM: f64 = 0.1;
+const SLOW_FROM: f64 = 1.0 / 30.0;
 /// The response to a new order is delayed by this at most.
-const DELAY_MAX: Duration = Duration::from_secs(1);
+const DELAY_MAX: Duration = Duration::from_secs(2);
 /// A principal that sends little sees this part of the common wait: it is refused later than the others.
 const SHARE_MIN: f64 = 0.5;
 
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn order_is_delayed_more_the_longer_others_wait() {
         assert_eq!(delay(after(0, 0, 1.0)), Duration::ZERO);
-        assert_eq!(delay(after(3, 0, 1.0)), Duration::ZERO);
+        assert_eq!(delay(after(1, 0, 1.0)), Duration::ZERO);
         let (some, more) = (delay(after(10, 0, 1.0)), delay(after(29, 0, 1.0)));
         assert!(Duration::ZERO < some && some < more && more < DELAY_MAX);
     }

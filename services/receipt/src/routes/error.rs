@@ -44,7 +44,7 @@ impl From<&Error> for Problem {
             Error::NoSuchMail => Self::new(
                 StatusCode::NOT_FOUND,
                 "no_such_mail",
-                "No mail has this event id and type.",
+                "No mail with this event id and type waits for an operator or was resolved.",
             ),
             Error::NotInDoubt { status, tries } => Self::new(
                 StatusCode::CONFLICT,

@@ -206,19 +206,27 @@ pub async fn decide(tx: &mut PgConnection, decision: &Decision) -> sqlx::Result<
         Effect::Repeated => Ok(Resolved::Repeated(mail)),
         Effect::Conflict => Ok(Resolved::Conflict(mail)),
         Effect::Apply(state) => {
-            apply(tx, decision, state).await?;
+            apply(tx, decision, mail.order_id, state).await?;
             let mail = lock(tx, decision).await?;
             Ok(mail.map_or(Resolved::NotFound, Resolved::Done))
         }
     }
 }
 
+/// Finds a mail that waits for an operator, or that a decision was made about. Others cannot be resolved, and the log has
+/// no index over the events of all mails. The list of statuses is the predicate of an index.
 async fn lock(tx: &mut PgConnection, decision: &Decision) -> sqlx::Result<Option<LoggedMail>> {
     sqlx::query_as!(
         LoggedMail,
         "select order_id, event_id, mail_type, attempt, recipient, status, tries, tries_in_doubt,
                 last_error, sent_at, event_time, created_at, correlation_id
-         from receipts where event_id = $1 and mail_type = $2
+         from receipts
+         where order_id = any(array(
+                   select order_id from receipts as waiting
+                   where status in ('held', 'failed', 'unknown') and event_id = $1 and mail_type = $2
+                   union all
+                   select order_id from mail_resolutions where event_id = $1 and mail_type = $2))
+           and event_id = $1 and mail_type = $2
          for update",
         decision.event_id,
         decision.mail_type.as_str(),
@@ -241,15 +249,21 @@ async fn earlier(tx: &mut PgConnection, decision: &Decision) -> sqlx::Result<Opt
 }
 
 /// The operator has seen the mail, so its age no longer holds it.
-async fn apply(tx: &mut PgConnection, decision: &Decision, state: State) -> sqlx::Result<()> {
+async fn apply(
+    tx: &mut PgConnection,
+    decision: &Decision,
+    order_id: Uuid,
+    state: State,
+) -> sqlx::Result<()> {
     sqlx::query!(
-        "insert into mail_resolutions (event_id, mail_type, tries, action, reason)
-         values ($1, $2, $3, $4, $5)",
+        "insert into mail_resolutions (event_id, mail_type, tries, action, reason, order_id)
+         values ($1, $2, $3, $4, $5, $6)",
         decision.event_id,
         decision.mail_type.as_str(),
         decision.tries,
         decision.action.as_str(),
         decision.reason,
+        order_id,
     )
     .execute(&mut *tx)
     .await?;
@@ -257,12 +271,13 @@ async fn apply(tx: &mut PgConnection, decision: &Decision, state: State) -> sqlx
         "update receipts
          set status = $3, tries_in_doubt = $4, released_at = now(), due_at = clock_timestamp(),
              sent_at = case $3 when $5 then now() end, updated_at = now()
-         where event_id = $1 and mail_type = $2",
+         where order_id = $6 and event_id = $1 and mail_type = $2",
         decision.event_id,
         decision.mail_type.as_str(),
         state.status.as_str(),
         state.tries_in_doubt,
         Status::Sent.as_str(),
+        order_id,
     )
     .execute(tx)
     .await?;

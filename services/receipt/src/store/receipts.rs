@@ -14,7 +14,7 @@ use crate::domain::{MailType, State, Status};
 /// The table of this module.
 pub const TABLE: &str = "receipts";
 
-/// A mail to send. Event id and mail type identify it.
+/// A mail to send. Event id and mail type identify it; its order, which the event belongs to, finds it.
 pub struct NewMail {
     pub event_id: Uuid,
     pub mail_type: MailType,
@@ -316,6 +316,7 @@ pub async fn first_due(
 /// The result of a try.
 #[derive(Clone, Debug)]
 pub struct TryResult {
+    pub order_id: Uuid,
     pub event_id: Uuid,
     pub mail_type: String,
     pub token: Uuid,
@@ -332,6 +333,7 @@ pub struct TryResult {
 /// Each row is looked up by its key inside `lateral … limit 1`, which leaves the planner no other
 /// order: the results come first.
 pub async fn record(connection: &mut PgConnection, results: &[TryResult]) -> sqlx::Result<u64> {
+    let order_ids: Vec<Uuid> = results.iter().map(|result| result.order_id).collect();
     let event_ids: Vec<Uuid> = results.iter().map(|result| result.event_id).collect();
     let mail_types: Vec<&str> = results.iter().map(|result| &*result.mail_type).collect();
     let tokens: Vec<Uuid> = results.iter().map(|result| result.token).collect();
@@ -358,11 +360,12 @@ pub async fn record(connection: &mut PgConnection, results: &[TryResult]) -> sql
              due_at = clock_timestamp() + make_interval(secs => result.delay), lease_token = null,
              sent_at = case result.status when $8 then now() end, updated_at = now()
          from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::integer[], $6::text[],
-                     $7::double precision[])
-                as result (event_id, mail_type, token, status, tries_in_doubt, error, delay)
+                     $7::double precision[], $9::uuid[])
+                as result (event_id, mail_type, token, status, tries_in_doubt, error, delay, order_id)
             cross join lateral (
                 select ctid from receipts as mail
-                where mail.event_id = result.event_id and mail.mail_type = result.mail_type
+                where mail.order_id = result.order_id and mail.event_id = result.event_id
+                  and mail.mail_type = result.mail_type
                 limit 1
             ) as found
          where receipts.ctid = found.ctid and receipts.lease_token = result.token",
@@ -374,6 +377,7 @@ pub async fn record(connection: &mut PgConnection, results: &[TryResult]) -> sql
         &errors as &[Option<&str>],
         &delays,
         Status::Sent.as_str(),
+        &order_ids,
     )
     .execute(connection)
     .await?;

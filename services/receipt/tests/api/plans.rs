@@ -2,9 +2,13 @@
 //! statistics, backlog or history.
 
 use chrono::{DateTime, Utc};
+use receipt::domain::MailType;
+use receipt::domain::resolution::Action;
+use receipt::store::operator::{self, Decision, Resolved};
 use service_kit::database;
 use sqlx::{Connection as _, PgConnection};
 use testkit::postgres::pages::PageCount;
+use uuid::Uuid;
 
 use crate::harness::{Harness, LONG, eventually};
 
@@ -173,4 +177,37 @@ async fn mail_that_commits_late_is_not_below_the_floor() {
         commit.await.unwrap();
     }
     assert_eq!(stepper.lease().await, 2);
+}
+
+/// The log has no index over the events of all mails. A decision finds its mail by the status or by an earlier decision.
+#[tokio::test]
+async fn decision_about_a_mail_reads_a_few_pages() {
+    let harness = create().await;
+    let (mail, tries) = (Uuid::now_v7(), 2);
+    let decision = Decision {
+        event_id: mail,
+        mail_type: MailType::Receipt,
+        tries,
+        action: Action::Settle,
+        reason: "test".to_owned(),
+    };
+    let decide = async || {
+        let mut connection = harness.pool.acquire().await.unwrap();
+        operator::decide(&mut connection, &decision).await.unwrap()
+    };
+    // The plan is made here, on the empty table.
+    assert!(matches!(decide().await, Resolved::NotFound));
+    fill(&harness, 20_000).await;
+    harness.execute(SEND_ALL).await;
+    let mut pages = PageCount::begin(&harness.url).await.unwrap();
+    assert!(matches!(decide().await, Resolved::NotFound));
+    let in_doubt = "insert into receipts (event_id, mail_type, order_id, attempt, recipient, lines,
+                                          correlation_id, status, tries, tries_in_doubt, last_error)
+                    values ($1, 'receipt', $1, 1, 'a@b.example', '[]', 'c', 'unknown', $2, 2, 'lost')";
+    let in_doubt = sqlx::query(in_doubt).bind(mail).bind(tries);
+    in_doubt.execute(&harness.pool).await.unwrap();
+    assert!(matches!(decide().await, Resolved::Done(_)));
+    assert!(matches!(decide().await, Resolved::Repeated(_)));
+    let read = pages.pages_of("from receipts").await.unwrap();
+    assert!(read < 4 * PAGES_PER_MAIL_MAX, "{read}");
 }

@@ -133,14 +133,14 @@ async fn only_a_mail_in_doubt_is_resolved() {
         .execute("update receipts set status = 'held' where status = 'pending'")
         .await;
     let running = start(&harness, &[]).await;
-    for (mail, tries) in [(sent, 1), (held, 0)] {
-        for action in ["send", "settle"] {
-            let (status, _) = resolve(&running, mail, tries, action).await;
-            assert_eq!(status, StatusCode::CONFLICT);
+    for action in ["send", "settle"] {
+        let (status, _) = resolve(&running, held, 0, action).await;
+        assert_eq!(status, StatusCode::CONFLICT);
+        for mail in [sent, Uuid::new_v4()] {
+            let (status, _) = resolve(&running, mail, 1, action).await;
+            assert_eq!(status, StatusCode::NOT_FOUND);
         }
     }
-    let (status, _) = resolve(&running, Uuid::new_v4(), 1, "send").await;
-    assert_eq!(status, StatusCode::NOT_FOUND);
     let (status, _) = resolve(&running, sent, 1, "forget").await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     running.stop().await;
