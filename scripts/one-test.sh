@@ -25,8 +25,6 @@ esac
 need_cargo
 # Builds the services' programs too: the end-to-end tests start them.
 cargo build --workspace --bins --test "$binary" --features "$FEATURES"
-# `lab bench` compares the services with these.
-[[ $binary != lab ]] || build_unprotected_for_tests
 if [[ ${1:-} == --up ]]; then
     trap 'rm -f "$ADDRESSES"' EXIT
     # Only the lab handles Ctrl-C. When it exits, the pipe ends too.

@@ -6,6 +6,8 @@
 mod bench;
 mod infra;
 mod price;
+#[cfg(feature = "long")]
+mod unprotected;
 
 use std::process::{Command, Output};
 
