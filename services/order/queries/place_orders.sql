@@ -6,6 +6,8 @@
 --   $13 correlation id     $14 response status   $15 response headers     $16 response body
 --   $17 event id           $18 event type        $19 event source         $20 event payload
 --   $21 traceparent        $22 outbox shard
+-- Empty arrays of keys, responses or events give nulls, and nothing is stored for them: see
+-- service_kit::UNPROTECTED.
 -- These are arrays with one element per item of any order:
 --   $23 order id           $24 line              $25 sku                  $26 quantity
 --   $27 unit price
@@ -66,7 +68,6 @@ announced as (
         event_id, event_type, source, subject, shard, correlation_id, traceparent, payload
     )
     select event_id, event_type, source, order_id, shard, correlation_id, traceparent, payload
-    -- An array that is too short gives null: see service_kit::UNPROTECTED.
     from input where event_id is not null and order_id in (select id from placed)
 )
 select
