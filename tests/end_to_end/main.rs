@@ -7,6 +7,7 @@
     reason = "a test fails by panicking, even in functions that it calls"
 )]
 
+mod back_pressure;
 mod broker_loss;
 mod browser;
 mod canary;

@@ -3,6 +3,8 @@
 //! SMTP has no idempotency key, so a mail can be sent twice in one window. The server has accepted
 //! the mail, and the sender dies or loses the response before it records that.
 
+use std::ops::RangeInclusive;
+
 use endpoints::Service;
 use endpoints::client::{new_key, order_body};
 use reqwest::Method;
@@ -42,7 +44,11 @@ async fn paid_order_has_one_mail_despite_repeated_requests() -> anyhow::Result<(
 }
 
 /// Kills the process at the point while it sends one mail. In the end the receipt must be `sent`.
-async fn kill_at(point: &str, mails_max: usize, tries: i64) -> anyhow::Result<()> {
+async fn kill_at(
+    point: &str,
+    mails_max: usize,
+    expected_tries: RangeInclusive<i64>,
+) -> anyhow::Result<()> {
     let harness = Harness::shared().await?;
     let first = harness.place().await?;
     harness.expect_shipped_once(&[first]).await?;
@@ -55,34 +61,37 @@ async fn kill_at(point: &str, mails_max: usize, tries: i64) -> anyhow::Result<()
     harness.expect_mails(&[order], 1..=mails_max)?;
     let name = Service::Receipt.name();
     harness.system.wait_ready(name, SETTLE_TIMEOUT).await?;
-    assert_eq!(receipt(&harness, order).await?, ("sent".to_owned(), tries));
+    let (status, tries) = receipt(&harness, order).await?;
+    assert_eq!(status, "sent");
+    assert!(expected_tries.contains(&tries), "{tries} tries");
     harness.stop().await
 }
 
 #[tokio::test]
 async fn window_20_receipt_killed_before_consumer_commit() -> anyhow::Result<()> {
-    kill_at("inbox.handled", 1, 1).await
+    kill_at("inbox.handled", 1, 1..=1).await
 }
 
 #[tokio::test]
 async fn window_20_receipt_killed_before_offset_commit() -> anyhow::Result<()> {
-    kill_at("inbox.committed", 1, 1).await
+    // The mail is logged leased, if the sender had a free slot.
+    kill_at("inbox.committed", 1, 1..=2).await
 }
 
 #[tokio::test]
 async fn window_21_receipt_killed_after_lease() -> anyhow::Result<()> {
-    kill_at("receipt.leased", 1, 2).await
+    kill_at("receipt.leased", 1, 2..=2).await
 }
 
 /// The window that SMTP leaves open. Only here may a crash duplicate a mail.
 #[tokio::test]
 async fn window_22_receipt_killed_after_mail_before_record() -> anyhow::Result<()> {
-    kill_at("receipt.sent", 2, 2).await
+    kill_at("receipt.sent", 2, 2..=2).await
 }
 
 #[tokio::test]
 async fn window_23_receipt_killed_after_record() -> anyhow::Result<()> {
-    kill_at("receipt.recorded", 1, 1).await
+    kill_at("receipt.recorded", 1, 1..=1).await
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod announce;
 mod reopen;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
@@ -15,6 +16,7 @@ use serde::Deserialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::admission::Admission;
 use crate::domain::{AfterFailure, Status, after_failure, catch_up, next};
 use crate::store::orders::{self, Change, State};
 
@@ -27,6 +29,8 @@ pub struct FollowOrders {
     pub wrote_events: AtomicBool,
     /// The consumer group, under which messages are recorded as processed.
     pub group: String,
+    /// Learns that other services work.
+    pub admission: Arc<Admission>,
 }
 
 impl Handler for FollowOrders {
@@ -70,6 +74,7 @@ impl Handler for FollowOrders {
     }
 
     fn committed(&self) {
+        self.admission.heard();
         if self.wrote_events.swap(false, Ordering::Relaxed) {
             self.wake.wake();
         }

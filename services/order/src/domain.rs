@@ -1,5 +1,6 @@
 //! Orders and the rules for changing them. Pure, no IO.
 
+pub mod admission;
 pub mod cancellation;
 pub mod draft;
 pub mod event;

@@ -1,5 +1,6 @@
 //! The order service: accepts each order once, publishes it, and tracks its payment and shipment.
 
+pub mod admission;
 pub mod config;
 pub mod consumer;
 pub mod domain;

@@ -14,11 +14,14 @@ mod put_order;
 mod request;
 mod view;
 
+use std::sync::Arc;
+
 use api_keys::Authenticator;
 use axum::Router;
 use axum::routing::{get, post};
 use sqlx::PgPool;
 
+use crate::admission::Admission;
 use crate::intake::Intake;
 
 pub use error::Error;
@@ -28,6 +31,7 @@ pub struct Services {
     pub pool: PgPool,
     pub authenticator: Authenticator,
     pub intake: Intake,
+    pub admission: Arc<Admission>,
     pub wake: outbox::Wake,
     pub key_window_seconds: u64,
 }

@@ -1,6 +1,8 @@
 //! Assembles the order service.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use api_keys::Authenticator;
@@ -8,7 +10,9 @@ use application::{Application, Builder};
 use outbox::Wake;
 use service_kit::migration;
 use sqlx::Connection as _;
+use telemetry::metric;
 
+use crate::admission::{Admission, Watcher};
 use crate::config::{Config, Migration};
 use crate::consumer::FollowOrders;
 use crate::intake::{self, Intake};
@@ -30,7 +34,14 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let builder = Builder::new("order", config.application)?;
     let (pool, wake) = (builder.pool().clone(), Wake::default());
     let (intake, writers) = Intake::new(&intake, &pool, &wake);
+    // An alert watches it: it must exist before the first refusal.
+    metrics::counter!(metric::ORDERS_REFUSED).increment(0);
+    let wait_max = Duration::from_secs(config.order_wait_max_seconds);
+    let admission = Arc::new(Admission::new(wait_max));
+    let pressure = builder.pressure().clone();
+    let watcher = Watcher::new(admission.clone(), pressure, &config.pressure_urls)?;
     let services = Services {
+        admission: admission.clone(),
         pool: pool.clone(),
         authenticator: Authenticator::new(pool.clone()),
         intake,
@@ -42,11 +53,13 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         wake: wake.clone(),
         wrote_events: AtomicBool::default(),
         group,
+        admission,
     };
     let mut builder = builder
         .outbox(wake)?
         .consumer(follow_orders)?
         .sweep("expired idempotency keys", idempotency::sweep(&pool))
+        .worker("admission watcher", |shutdown| watcher.run(shutdown))
         .routes(routes::table(services))
         .operator_routes(operators::timeline(pool, reader));
     for writer in writers {

@@ -4,6 +4,9 @@
 //! read past all rows that were settled since the oldest snapshot in the database: while a dump
 //! or a long query runs, Postgres keeps their index entries. The floor is only an optimisation: an
 //! occasional full scan starts at the beginning, so that no row stays below the floor.
+//!
+//! It also reports how long attempts wait for a charger. Attempts whose outcome is unknown do not count: they wait
+//! for the provider.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,18 +14,22 @@ use std::time::Duration;
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
 use leases::Queues;
+use service_kit::Pressure;
 use service_kit::database::{self, Horizon, horizon};
 use sqlx::{PgConnection, PgPool};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::charger::{ChargerQueues, Queue};
+use crate::domain::AttemptStatus;
 use crate::store::queues;
 
 /// Pause between two steps. A charger reads past the rows that were settled in this time.
 const INTERVAL: Duration = Duration::from_millis(250);
 /// The same while this process leases nothing. Chargers of other replicas may still settle rows.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
+/// A shorter wait is not reported: a charger takes the attempt in its next step.
+const WAIT_MIN: Duration = Duration::from_millis(500);
 /// Time between two full scans.
 const FULL_SCAN_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest time for one step.
@@ -31,6 +38,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(15);
 pub struct QueueKeeper {
     pool: PgPool,
     queues: Arc<ChargerQueues>,
+    pressure: Pressure,
     /// Up to when all attempts, and all refunds, are visible.
     attempts: Horizon<DateTime<Utc>>,
     refunds: Horizon<DateTime<Utc>>,
@@ -38,10 +46,11 @@ pub struct QueueKeeper {
 }
 
 impl QueueKeeper {
-    pub fn new(pool: PgPool, queues: Arc<ChargerQueues>) -> Self {
+    pub fn new(pool: PgPool, queues: Arc<ChargerQueues>, pressure: Pressure) -> Self {
         Self {
             pool,
             queues,
+            pressure,
             attempts: Horizon::default(),
             refunds: Horizon::default(),
             next_full_scan: Instant::now() + FULL_SCAN_INTERVAL,
@@ -85,8 +94,11 @@ impl QueueKeeper {
         for queue in Queue::ALL {
             self.queues.of(queue).learn(principals.iter().cloned());
         }
-        let attempts = visible(&mut connection, &mut self.attempts, "payments").await?;
-        let refunds = visible(&mut connection, &mut self.refunds, "refunds").await?;
+        let now = queues::now(&mut connection)
+            .await
+            .context("reading the time")?;
+        let attempts = visible(&mut connection, &mut self.attempts, "payments", now).await?;
+        let refunds = visible(&mut connection, &mut self.refunds, "refunds", now).await?;
         for queue in Queue::ALL {
             let visible = match queue {
                 Queue::Fresh | Queue::Unknown => attempts,
@@ -102,6 +114,24 @@ impl QueueKeeper {
             .await
             .with_context(|| format!("reading the first rows of {queue:?}"))?;
         }
+        self.report_waits(&mut connection, now)
+            .await
+            .context("reading how long attempts wait")
+    }
+
+    /// Reports since when the first attempt of each principal waits for a charger.
+    async fn report_waits(
+        &self,
+        connection: &mut PgConnection,
+        now: DateTime<Utc>,
+    ) -> sqlx::Result<()> {
+        let ranges = self.queues.of(Queue::Fresh).due_ranges(now);
+        let first = queues::first_attempts(connection, AttemptStatus::Pending, &ranges).await?;
+        let waits = ranges.iter().zip(first).filter_map(|(range, first)| {
+            let wait = (now - first?).to_std().unwrap_or_default();
+            (wait >= WAIT_MIN).then(|| (range.principal.to_string(), wait))
+        });
+        self.pressure.set_principals(waits.collect());
         Ok(())
     }
 }
@@ -111,8 +141,8 @@ async fn visible(
     connection: &mut PgConnection,
     horizon: &mut Horizon<DateTime<Utc>>,
     table: &str,
+    now: DateTime<Utc>,
 ) -> anyhow::Result<Option<DateTime<Utc>>> {
-    let now = queues::now(connection).await.context("reading the time")?;
     let writers = horizon::writers(connection, table)
         .await
         .context("listing the writers")?;

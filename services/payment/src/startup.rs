@@ -58,7 +58,8 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         .worker("reconciler", |shutdown| reconciler.run(shutdown))
         // The recorder ends after the chargers, which own the other end of the channel.
         .worker("recorder", |_| recorder.run(answers));
-    let keeper = QueueKeeper::new(pool, shared.queues.clone());
+    let pressure = builder.pressure().clone();
+    let keeper = QueueKeeper::new(pool, shared.queues.clone(), pressure);
     builder = builder.worker("queue keeper", |shutdown| keeper.run(shutdown));
     for charger in chargers {
         builder = builder.worker("charger", |shutdown| charger.run(shutdown));

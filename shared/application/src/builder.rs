@@ -6,7 +6,7 @@ use axum::Router;
 use inbox::{Consumer, Handler};
 use operators::Tokens;
 use outbox::{Guard, Relay, Wake};
-use service_kit::{Gauges, Reading, Reaper, Step, Watch, database, http};
+use service_kit::{Gauges, Pressure, Reading, Reaper, Step, Watch, database, http};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +25,7 @@ pub struct Builder {
     gauges: Gauges,
     workers: Vec<Worker>,
     watch: Watch,
+    pressure: Pressure,
 }
 
 impl Builder {
@@ -42,8 +43,14 @@ impl Builder {
             gauges: Gauges::default(),
             workers: Vec::new(),
             watch: Watch::default(),
+            pressure: Pressure::default(),
             settings,
         })
+    }
+
+    /// How long work waits in this service. It has the queues of the relay and the consumer.
+    pub fn pressure(&self) -> &Pressure {
+        &self.pressure
     }
 
     /// The pool of this service's database.
@@ -56,6 +63,7 @@ impl Builder {
     pub fn outbox(self, wake: Wake) -> anyhow::Result<Self> {
         let database = (*self.pool.connect_options()).clone();
         let relay = Relay::new(self.settings.outbox(), database, wake.clone())?;
+        let relay = relay.watched(self.pressure.queue());
         let kafka = &self.settings.kafka;
         let (brokers, topic) = (&kafka.kafka_brokers, &kafka.kafka_topic);
         let guard = Guard::new(self.pool.clone(), brokers, topic, wake.clone())?;
@@ -74,6 +82,7 @@ impl Builder {
     /// routes.
     pub fn consumer<H: Handler>(self, handler: H) -> anyhow::Result<Self> {
         let consumer = Consumer::new(self.settings.inbox(), self.pool.clone(), handler)?;
+        let consumer = consumer.watched(self.pressure.queue());
         let sweep = inbox::sweep(&self.pool, &self.settings.retention);
         let gauge = inbox::gauge(&self.pool);
         let routes = consumer.routes();
@@ -128,8 +137,8 @@ impl Builder {
         self
     }
 
-    /// Binds both ports and adds the parts that every service has: reaper, gauges, health, readiness
-    /// and metrics.
+    /// Binds both ports and adds the parts that every service has: reaper, gauges, health, readiness,
+    /// pressure and metrics.
     pub async fn build(self) -> anyhow::Result<Application> {
         let Self { reaper, gauges, .. } = self;
         let mut workers = self.workers;
@@ -143,7 +152,11 @@ impl Builder {
             name: self.name,
             listener: http::bind(self.settings.listen).await?,
             operator_listener: http::bind(operator_listen).await?,
-            router: http::finish_watched(self.router, self.pool, self.watch),
+            router: http::finish_watched(
+                self.router.merge(self.pressure.routes()),
+                self.pool,
+                self.watch,
+            ),
             operator_router: operators::finish(self.operator_router, self.tokens, pool),
             workers,
         })

@@ -1,9 +1,10 @@
 //! Messages taken from Kafka whose offsets are not stored yet.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
 use events::EventType;
-use rdkafka::message::BorrowedMessage;
+use rdkafka::message::{BorrowedMessage, Message as _};
 use uuid::Uuid;
 
 use crate::consumed::Mark;
@@ -18,6 +19,8 @@ pub(crate) struct Batch {
     pub(crate) tally: Tally,
     /// A message failed or cannot be read, so each message gets its own transaction.
     pub(crate) one_by_one: bool,
+    /// When the newest wanted message was published, in milliseconds since 1970.
+    pub(crate) newest_ms: Option<i64>,
     partitions: BTreeMap<i32, Progress>,
 }
 
@@ -64,6 +67,13 @@ impl Batch {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.partitions.is_empty()
+    }
+
+    /// When the newest message was published, unless all were processed before: those waited for nothing.
+    pub(crate) fn newest(&self) -> Option<SystemTime> {
+        let newest = self.newest_ms.filter(|_| self.tally.fresh > 0)?;
+        let since_epoch = Duration::from_millis(u64::try_from(newest).ok()?);
+        Some(SystemTime::UNIX_EPOCH + since_epoch)
     }
 
     /// Number of messages of types that the handler does not want.
@@ -113,6 +123,7 @@ impl Batch {
         }
         let decoded = match raw_message::event_type(message) {
             Ok(Some(event_type)) if wants(event_type) => {
+                self.newest_ms = self.newest_ms.max(message.timestamp().to_millis());
                 Delivery::decode(RawMessage::of(message), event_type, position, origin)
             }
             Ok(_) => {

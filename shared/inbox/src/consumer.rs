@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use events::EventType;
-use service_kit::{Progress, min_interval};
+use service_kit::{Progress, QueueWait, min_interval};
 use sqlx::{PgConnection, PgPool};
 use telemetry::metric;
 use tokio::time::Instant;
@@ -29,6 +29,8 @@ pub struct Consumer<H> {
     batch: Batch,
     log_check: LogCheck,
     progress: Progress,
+    /// How long messages wait for this consumer.
+    wait: Arc<QueueWait>,
 }
 
 /// How often a consumer that waits for messages looks after its client.
@@ -88,7 +90,14 @@ impl<H: Handler> Consumer<H> {
                 handler,
             }),
             batch: Batch::default(),
+            wait: Arc::default(),
         })
+    }
+
+    /// Reports here how long messages wait for this consumer.
+    #[must_use]
+    pub fn watched(self, wait: Arc<QueueWait>) -> Self {
+        Self { wait, ..self }
     }
 
     /// Operator routes for parked messages, for the operator listener:
@@ -152,12 +161,14 @@ impl<H: Handler> Consumer<H> {
             }
             // Without `end` before the success: a batch that never succeeds is a stall.
             self.progress.begin();
+            self.wait.begin();
             match self.processor.process(&mut self.batch).await {
                 Ok(()) => {
                     self.progress.end();
                     self.source.store_offsets(&self.batch);
                     self.log_check.processed(&self.batch);
                     let batch = std::mem::take(&mut self.batch);
+                    self.wait.end(batch.newest());
                     return Ok(StepOutcome::Processed {
                         fresh: batch.tally.fresh,
                         duplicates: batch.tally.duplicates,

@@ -99,6 +99,17 @@ impl Queues {
         ranges.filter(|range| range.after < range.until).collect()
     }
 
+    /// The parts of all queues that may have rows which are due now.
+    pub fn due_ranges(&self, now: DateTime<Utc>) -> Vec<Range> {
+        let entries = self.entries();
+        let ranges = entries.iter().map(|(principal, entry)| Range {
+            principal: principal.clone(),
+            after: entry.floor,
+            until: now.max(entry.floor),
+        });
+        ranges.collect()
+    }
+
     /// Moves the floor of a queue: right below its first row, or to the end of the range.
     pub fn set_floor(&self, range: &Range, first: Option<DateTime<Utc>>) {
         let below_first = first.map(|first| first - Duration::from_micros(1));

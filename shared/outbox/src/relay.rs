@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use events::EventType;
-use service_kit::min_interval;
-use service_kit::progress::Progress;
+use service_kit::{Progress, QueueWait, min_interval};
 use sqlx::postgres::PgConnectOptions;
 use telemetry::metric;
 use tokio::sync::Notify;
@@ -31,6 +30,8 @@ pub struct Relay {
     availability: Availability,
     partitions: Option<kafka::Partitions>,
     session: Option<Session>,
+    /// How long events wait for this relay.
+    wait: Arc<QueueWait>,
 }
 
 /// Wakes the relay of this process. Cheap to clone; call it after a commit that wrote events.
@@ -79,7 +80,14 @@ impl Relay {
             availability: Availability::default(),
             partitions: None,
             session: None,
+            wait: Arc::default(),
         })
+    }
+
+    /// Reports here how long events wait for this relay.
+    #[must_use]
+    pub fn watched(self, wait: Arc<QueueWait>) -> Self {
+        Self { wait, ..self }
     }
 
     /// Publishes until shutdown. Errors are logged and retried: the rows are safe in their table.
@@ -149,8 +157,10 @@ impl Relay {
         let batch = bounded(self.settings.store_wait_max, read).await?;
         let (rows, held) = batch;
         if rows.is_empty() {
+            self.wait.end(None);
             return Ok(StepOutcome::Idle);
         }
+        self.wait.begin();
         (self.settings.reached)("relay.claimed");
         let sender = Sender {
             producer: &self.producer,
@@ -163,6 +173,15 @@ impl Relay {
         let recorded = batch::record(session, &deliveries);
         bounded(self.settings.store_wait_max, recorded).await?;
         count_published(&deliveries);
+        if deliveries.undelivered == 0 {
+            // Events that are published again have waited for nothing.
+            let new = deliveries
+                .delivered
+                .iter()
+                .filter(|_| !session.republishing);
+            let newest = new.map(|it| it.row.created_at).max();
+            self.wait.end(newest.map(SystemTime::from));
+        }
         metrics::histogram!(metric::OUTBOX_BATCH_SIZE).record(rows.len() as f64);
         let (published, held) = (deliveries.delivered.len(), deliveries.stuck.len());
         Ok(match deliveries.undelivered {

@@ -13,6 +13,7 @@ pub mod migration;
 mod min_interval;
 #[cfg(feature = "openapi")]
 pub mod openapi_errors;
+pub mod pressure;
 pub mod probe;
 pub mod problem;
 pub mod program;
@@ -28,6 +29,7 @@ pub use backoff::Backoff;
 pub use fair_share::{FairShare, Place};
 pub use gauges::{Gauges, Reading};
 pub use min_interval::min_interval;
+pub use pressure::{Pressure, QueueWait, Waits};
 pub use probe::Probe;
 pub use problem::Problem;
 pub use progress::{Progress, Watch};

@@ -162,6 +162,11 @@ pub(super) fn spec(
             EMBEDDED_FETCH_WAIT_MS.to_string(),
         );
     }
+    if service == Service::Order {
+        let urls = [Service::Payment, Service::Fulfilment].map(|it| endpoints.urls.get(it));
+        let urls: Vec<&str> = urls.into_iter().flatten().map(String::as_str).collect();
+        set("PRESSURE_URLS", urls.join(","));
+    }
     if service == Service::Payment {
         set("PSP_URL", endpoints.url(Service::Psp).to_owned());
     }

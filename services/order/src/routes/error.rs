@@ -1,5 +1,7 @@
 //! Everything that can go wrong in a request, and the one place that maps it to a status.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use money::InvalidPaymentMethod;
@@ -47,6 +49,8 @@ pub enum Error {
     Status(#[source] UnknownName),
     #[error("the event could not be serialised")]
     Event(#[source] serde_json::Error),
+    #[error("orders wait too long; retry after {0:?}")]
+    Overloaded(Duration),
     #[error(transparent)]
     NotStored(#[from] NotStored),
 }
@@ -107,6 +111,12 @@ impl From<&Error> for Problem {
                 "order_not_found",
                 "You have no order with this id.",
             ),
+            Error::Overloaded(retry_after) => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "overloaded",
+                "Orders wait too long at the moment, so this one was not accepted. Send the same request later.",
+            )
+            .retry_after(*retry_after),
             Error::NotStored(NotStored::Unavailable) => Self::unavailable(RETRY_AFTER),
             Error::NotStored(NotStored::Inconsistent) | Error::Status(_) | Error::Event(_) => {
                 Self::internal()

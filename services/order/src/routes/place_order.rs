@@ -18,6 +18,7 @@ use telemetry::http::SpanAttribute;
 use telemetry::metric;
 use uuid::Uuid;
 
+use crate::domain::admission::Admittance;
 use crate::domain::draft;
 use crate::responses::{self, PlacedOrder};
 use crate::routes::openapi_errors::{Conflict, Unprocessable};
@@ -78,10 +79,28 @@ pub(super) async fn handle(
     };
     // Time-ordered ids make the indexes grow at their right edge.
     let order = request::prepare(Uuid::now_v7(), principal, Some(claim), body)?;
-    bounded(place(&services, &Arc::new(order))).await
+    let order = Arc::new(order);
+    let admittance = services.admission.admit(&order.principal.id);
+    let (response, is_new) = bounded(place(&services, &order, admittance)).await?;
+    if is_new {
+        request::slow_down(&services, &order, admittance).await;
+    }
+    Ok(response)
 }
 
-async fn place(services: &Services, order: &Arc<NewOrder>) -> Result<Response, Error> {
+/// Returns the response, and whether the order is new.
+async fn place(
+    services: &Services,
+    order: &Arc<NewOrder>,
+    admittance: Admittance,
+) -> Result<(Response, bool), Error> {
+    if admittance == Admittance::Refuse {
+        let replayed = replay(services, order).await?;
+        return match replayed {
+            Some(response) => Ok((response, false)),
+            None => Err(request::refusal(services)),
+        };
+    }
     for _ in 0..CLAIM_ROUNDS_MAX {
         match services.intake.submit(order.clone()).await? {
             Placement::Placed => {
@@ -89,11 +108,11 @@ async fn place(services: &Services, order: &Arc<NewOrder>) -> Result<Response, E
                 let mut response = http::response(order.response.clone());
                 let about = SpanAttribute("order.id", order.id.to_string());
                 response.extensions_mut().insert(about);
-                return Ok(response);
+                return Ok((response, true));
             }
             Placement::ReferenceTaken(response) => {
                 count("reference_taken");
-                return Ok(http::response(response));
+                return Ok((http::response(response), false));
             }
             Placement::InFlight => {
                 count("in_flight");
@@ -101,7 +120,7 @@ async fn place(services: &Services, order: &Arc<NewOrder>) -> Result<Response, E
             }
             Placement::Known => {
                 if let Some(response) = replay(services, order).await? {
-                    return Ok(response);
+                    return Ok((response, false));
                 }
             }
         }

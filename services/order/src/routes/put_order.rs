@@ -15,7 +15,9 @@ use service_kit::openapi_errors::{
 use telemetry::http::SpanAttribute;
 use uuid::Uuid;
 
+use crate::domain::admission::Admittance;
 use crate::domain::draft;
+use crate::domain::order::Order;
 use crate::responses::{self, PlacedOrder};
 use crate::routes::openapi_errors::{Conflict, Unprocessable};
 use crate::routes::request::{self, bounded};
@@ -55,18 +57,34 @@ pub(super) async fn handle(
     let Path(id) = id.map_err(|_| Error::OrderId)?;
     let body = request::read(&headers, body).await?;
     let order = Arc::new(request::prepare(id, principal, None, body)?);
-    bounded(put(&services, &order)).await
+    let admittance = services.admission.admit(&order.principal.id);
+    let (response, is_new) = bounded(put(&services, &order, admittance)).await?;
+    if is_new {
+        request::slow_down(&services, &order, admittance).await;
+    }
+    Ok(response)
 }
 
-async fn put(services: &Services, order: &Arc<NewOrder>) -> Result<Response, Error> {
+/// Returns the response, and whether the order is new.
+async fn put(
+    services: &Services,
+    order: &Arc<NewOrder>,
+    admittance: Admittance,
+) -> Result<(Response, bool), Error> {
+    if admittance == Admittance::Refuse {
+        return match find(services, order).await? {
+            Some(first) => Ok((respond_same(&first, order)?, false)),
+            None => Err(request::refusal(services)),
+        };
+    }
     match services.intake.submit(order.clone()).await? {
         Placement::Placed => {
             let mut response = http::response(order.response.clone());
             let about = SpanAttribute("order.id", order.id.to_string());
             response.extensions_mut().insert(about);
-            Ok(response)
+            Ok((response, true))
         }
-        Placement::Known => respond_known(services, order).await,
+        Placement::Known => Ok((respond_known(services, order).await?, false)),
         Placement::ReferenceTaken(_) | Placement::InFlight => Err(Inconsistent::new(
             "a request without a key has the outcome of one with a key",
         )
@@ -74,20 +92,29 @@ async fn put(services: &Services, order: &Arc<NewOrder>) -> Result<Response, Err
     }
 }
 
+async fn find(services: &Services, order: &NewOrder) -> Result<Option<Order>, Error> {
+    let mut connection = database::acquire(&services.pool).await?;
+    Ok(orders::find(&mut connection, &order.principal.id, order.id).await?)
+}
+
+/// 200 for the same content, 409 for other content.
+fn respond_same(first: &Order, order: &NewOrder) -> Result<Response, Error> {
+    if first.content_hash == order.content_hash.as_bytes() {
+        return Ok(http::response(responses::for_known_order(first)));
+    }
+    Err(Error::Conflict {
+        order_id: Some(first.id),
+    })
+}
+
 /// 200 for the same content. 409 for other content under this id, or for a reference that another
 /// order has.
 async fn respond_known(services: &Services, order: &NewOrder) -> Result<Response, Error> {
+    if let Some(first) = find(services, order).await? {
+        return respond_same(&first, order);
+    }
     let mut connection = database::acquire(&services.pool).await?;
     let principal = &order.principal.id;
-    if let Some(first) = orders::find(&mut connection, principal, order.id).await? {
-        return if first.content_hash == order.content_hash.as_bytes() {
-            Ok(http::response(responses::for_known_order(&first)))
-        } else {
-            Err(Error::Conflict {
-                order_id: Some(first.id),
-            })
-        };
-    }
     let by_reference = match &order.draft.reference {
         Some(reference) => orders::find_by_reference(&mut connection, principal, reference).await?,
         None => None,

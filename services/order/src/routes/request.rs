@@ -12,13 +12,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use service_kit::body::WrongMembers;
 use service_kit::{RequestError, body, database};
-use telemetry::Context;
+use telemetry::{Context, metric};
 use uuid::Uuid;
 
+use crate::domain::admission::Admittance;
 use crate::domain::event::{ATTEMPT_VERSION, SOURCE};
 use crate::domain::{Draft, draft};
 use crate::responses;
-use crate::routes::Error;
+use crate::routes::{Error, Services};
 use crate::store::intake::{KeyClaim, NewOrder};
 
 /// A checked order, and the hash of its canonical JSON.
@@ -90,6 +91,23 @@ pub(super) fn seal<E: Event>(event: &E) -> Result<Envelope, Error> {
         traceparent: context.traceparent.clone(),
     };
     Envelope::seal(origin, event).map_err(Error::Event)
+}
+
+/// The response to a new order while others wait too long.
+pub(super) fn refusal(services: &Services) -> Error {
+    metrics::counter!(metric::ORDERS_REFUSED).increment(1);
+    Error::Overloaded(services.admission.retry_after())
+}
+
+/// Counts a new order, and delays its response while orders wait. The order is stored: a client that does not wait
+/// finds it when it retries.
+pub(super) async fn slow_down(services: &Services, order: &NewOrder, admittance: Admittance) {
+    services.admission.accepted(&order.principal.id);
+    if let Admittance::Accept { delay } = admittance
+        && !delay.is_zero()
+    {
+        tokio::time::sleep(delay).await;
+    }
 }
 
 /// Abandons work on the store after [`database::STORE_TIMEOUT`].

@@ -61,6 +61,8 @@ impl Harness {
         else {
             panic!("expected the serve command");
         };
+        // Without a broker all events wait.
+        config.order_wait_max_seconds = 0;
         change(&mut config);
         let application = build(*config).await.unwrap();
         let port = application.port().unwrap();

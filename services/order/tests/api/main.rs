@@ -4,6 +4,7 @@
 // Clippy's exception for tests does not cover the functions that tests call.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
+mod admission;
 mod authentication;
 mod bad_bodies;
 mod batches;

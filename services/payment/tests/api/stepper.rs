@@ -8,6 +8,7 @@ use payment::charger::{Answered, Charger, ChargerQueues, LEASE_BATCH_MAX, Queue}
 use payment::domain::ProviderLimits;
 use payment::psp;
 use payment::queue_keeper::QueueKeeper;
+use service_kit::Pressure;
 use sqlx::PgPool;
 use testkit::polling::WAIT_MAX;
 use tokio::sync::{Mutex, mpsc};
@@ -100,7 +101,7 @@ impl Stepper {
         });
         Self {
             chargers,
-            keeper: Mutex::new(QueueKeeper::new(pool, queues.clone())),
+            keeper: Mutex::new(QueueKeeper::new(pool, queues.clone(), Pressure::default())),
             queues,
             answers,
         }

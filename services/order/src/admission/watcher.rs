@@ -1,0 +1,88 @@
+//! Asks the other services how long orders wait there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures_util::future::join_all;
+use reqwest::Url;
+use service_kit::{Pressure, Waits};
+use telemetry::metric;
+use tokio_util::sync::CancellationToken;
+
+use super::Admission;
+
+/// Pause between two rounds.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// Longest wait for a response.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Keeps [`Admission`] up to date.
+pub struct Watcher {
+    admission: Arc<Admission>,
+    /// The queues of this service.
+    own: Pressure,
+    /// `GET /pressure` of the services that orders pass.
+    urls: Vec<Url>,
+    client: reqwest::Client,
+}
+
+impl Watcher {
+    /// `services`: the base URLs of the services that orders pass.
+    pub fn new(admission: Arc<Admission>, own: Pressure, services: &[Url]) -> anyhow::Result<Self> {
+        let urls = services.iter().map(|url| url.join("/pressure"));
+        Ok(Self {
+            admission,
+            own,
+            urls: urls.collect::<Result<_, _>>().context("PRESSURE_URLS")?,
+            client: reqwest::Client::builder().timeout(TIMEOUT).build()?,
+        })
+    }
+
+    pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let mut was_reached = true;
+        loop {
+            tokio::select! {
+                is_reached = self.step() => {
+                    if was_reached && !is_reached {
+                        tracing::warn!("a service does not report its pressure: its silence counts instead");
+                    }
+                    was_reached = is_reached;
+                }
+                () = shutdown.cancelled() => return Ok(()),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(INTERVAL) => {}
+                () = shutdown.cancelled() => {}
+            }
+        }
+    }
+
+    /// One round. Returns whether all services responded.
+    pub async fn step(&self) -> bool {
+        let reports = join_all(self.urls.iter().map(|url| self.ask(url))).await;
+        let is_reached = reports.iter().all(Result::is_ok);
+        let mut longest = Waits::default();
+        for waits in reports.into_iter().flatten() {
+            longest.seconds = longest.seconds.max(waits.seconds);
+            for (principal, seconds) in waits.seconds_by_principal {
+                let known = longest.seconds_by_principal.entry(principal).or_default();
+                *known = known.max(seconds);
+            }
+        }
+        if !is_reached {
+            // It may be down, or only unreachable from here. Events that arrive show that orders move.
+            let silence = self.admission.silence().as_secs_f64();
+            longest.seconds = longest.seconds.max(silence);
+        }
+        longest.seconds += self.own.waits().seconds;
+        metrics::gauge!(metric::ORDERS_WAIT_SECONDS).set(longest.seconds);
+        self.admission.set_waits(longest);
+        is_reached
+    }
+
+    async fn ask(&self, url: &Url) -> reqwest::Result<Waits> {
+        let response = self.client.get(url.clone()).send().await?;
+        response.error_for_status()?.json().await
+    }
+}
