@@ -18,4 +18,5 @@ need_cargo
 
 echo "Building the release programs; the first time takes several minutes …" >&2
 cargo build --locked --release --bins >&2
+build_unprotected --locked --release >&2
 exec "$TARGET/release/lab" bench "$@"

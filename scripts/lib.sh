@@ -85,6 +85,20 @@ build_all() {
     cargo build --workspace --all-targets --features "$FEATURES"
 }
 
+# Builds the services without their protection, for the ratio `price` of `lab bench`, into $TARGET/unprotected. Only the
+# programs go there: crates that the feature does not change are not compiled again.
+build_unprotected() {
+    CARGO_BUILD_BUILD_DIR=$TARGET cargo build --workspace --target-dir "$TARGET/unprotected" \
+        --bin order --bin payment --bin fulfilment --bin receipt \
+        --features order/unprotected,payment/unprotected,fulfilment/unprotected,receipt/unprotected "$@"
+}
+
+# The same beside the tests. An example has development dependencies, so third-party crates get the features that
+# `build_all` gives them.
+build_unprotected_for_tests() {
+    build_unprotected --example table
+}
+
 # Debian's package would start a server on the port where the compose file publishes Prometheus. So this
 # only unpacks the package, and only if Prometheus is not installed.
 need_prometheus() {

@@ -77,10 +77,12 @@ run_tests() {
         cargo test --workspace --features "$FEATURES" "$@"
 }
 
-# Without the feature the long tests are not compiled, so none can pass by being skipped.
+is_long=
+# Without the features the long tests are not compiled, so none can pass by being skipped.
 if [[ ${1:-} == --long ]]; then
     shift
-    export FEATURES=$FEATURES,end-to-end/long
+    export FEATURES=$FEATURES,end-to-end/long,lab/long
+    is_long=yes
 fi
 
 # A clean build is faster without incremental compilation, and with a librdkafka that is optimised less and
@@ -91,6 +93,7 @@ step "install" install
 step "settings" settings
 step "format" cargo fmt --all --check
 step "build" build_all
+[[ -z $is_long ]] || step "build without protection" build_unprotected_for_tests
 step "lint and checked SQL" lint
 step "documentation, dashboards and alerts" document_and_observe
 step "tests" run_tests "$@"

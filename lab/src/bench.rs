@@ -11,6 +11,7 @@ pub(crate) mod machine;
 mod memory;
 mod overload;
 pub(crate) mod per_order;
+mod price;
 mod ratio;
 mod relay;
 pub(crate) mod report;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
+use endpoints::PerService;
 use testkit::broker::Kafka;
 use testkit::signals::StopSignals;
 use testkit::system::Postgres;
@@ -61,6 +63,10 @@ pub(crate) struct Args {
     /// Compare with an earlier report and say what became worse beyond the spread.
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
+    /// Directory of the services built with the feature `unprotected`, for `price` [default: the one that scripts/bench.sh
+    /// fills, target/unprotected/release].
+    #[arg(long, value_name = "DIR")]
+    unprotected_binaries: Option<PathBuf>,
     /// Kafka broker: `apache` or `embedded`.
     #[arg(long, default_value = "apache")]
     kafka: Kafka,
@@ -70,6 +76,11 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     // A baseline that cannot be read must not cost a whole run.
     let baseline = args.against.as_deref().map(Report::read).transpose()?;
+    let unprotected = price::find(args.unprotected_binaries.as_deref());
+    // The same for services that must be measured. If they need not, the report says that they are missing.
+    if args.only.contains(&Ratio::Price) || args.unprotected_binaries.is_some() {
+        unprotected.as_ref().map_err(|error| anyhow!("{error:#}"))?;
+    }
     let mut signals = StopSignals::listen()?;
     if cfg!(debug_assertions) {
         eprintln!("This is a debug build; its figures mean little. See scripts/bench.sh.");
@@ -78,15 +89,16 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         kafka: args.kafka.clone(),
         postgres: Postgres::Private,
         prefix: String::new(),
-        bin_dir: None,
+        bin_dirs: PerService::default(),
         env: Vec::new(),
+        quiet: false,
     };
     let rig = tokio::select! {
         started = Rig::start(place) => started?,
         _ = signals.next() => bail!("interrupted before the system was up"),
     };
     let measured = tokio::select! {
-        measured = runner::measure(&rig, &args) => measured,
+        measured = runner::measure(&rig, &args, &unprotected) => measured,
         _ = signals.next() => Err(anyhow!("interrupted")),
     };
     let stopped = rig.stop().await;
@@ -150,7 +162,11 @@ impl Args {
             let names: Vec<&str> = self.only.iter().map(|ratio| ratio.name()).collect();
             command += &format!(" --only {}", names.join(","));
         }
-        for (flag, path) in [("--json", &self.json), ("--html", &self.html)] {
+        for (flag, path) in [
+            ("--unprotected-binaries", &self.unprotected_binaries),
+            ("--json", &self.json),
+            ("--html", &self.html),
+        ] {
             if let Some(path) = path {
                 command += &format!(" {flag} {}", path.display());
             }

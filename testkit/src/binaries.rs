@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
+use endpoints::{PerService, Service};
 
 /// Overrides the directory of the services' binaries, which is by default that of this program.
 const BIN_DIR_VAR: &str = "CHARGEONCE_BIN_DIR";
@@ -11,16 +12,22 @@ const BIN_DIR_VAR: &str = "CHARGEONCE_BIN_DIR";
 #[derive(Debug, Clone)]
 pub struct Binaries {
     dir: PathBuf,
+    /// Where a service runs from, if not from `dir`.
+    service_dirs: PerService<Option<PathBuf>>,
 }
 
 impl Binaries {
     /// Uses the given directory, the one in `CHARGEONCE_BIN_DIR`, or that of this program.
     pub fn locate(dir: Option<&Path>) -> anyhow::Result<Self> {
+        let in_dir = |dir: PathBuf| Binaries {
+            dir,
+            service_dirs: PerService::default(),
+        };
         if let Some(dir) = dir {
-            return Ok(Binaries { dir: dir.into() });
+            return Ok(in_dir(dir.into()));
         }
         if let Some(dir) = std::env::var_os(BIN_DIR_VAR).filter(|dir| !dir.is_empty()) {
-            return Ok(Binaries { dir: dir.into() });
+            return Ok(in_dir(dir.into()));
         }
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
         let dir = exe.parent().context("this program has no directory")?;
@@ -29,20 +36,43 @@ impl Binaries {
             Some(above) if dir.ends_with("deps") => above,
             _ => dir,
         };
-        Ok(Binaries { dir: dir.into() })
+        Ok(in_dir(dir.into()))
+    }
+
+    /// Runs services from other directories. Their migrations still come from the usual one.
+    #[must_use]
+    pub fn with_service_dirs(self, service_dirs: PerService<Option<PathBuf>>) -> Self {
+        Binaries {
+            service_dirs,
+            ..self
+        }
     }
 
     /// The path of a binary, which must exist.
     pub fn path(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let path = self.dir.join(name);
-        ensure!(
-            path.is_file(),
-            "the binary {} is missing: run `cargo build --workspace --bins` (with `--release` for the \
-             release build), or name the directory of the binaries in {BIN_DIR_VAR}",
-            path.display()
-        );
-        Ok(path)
+        existing(self.dir.join(name))
     }
+
+    /// The path of the binary that a service runs from, which must exist.
+    pub fn service(&self, service: Service) -> anyhow::Result<PathBuf> {
+        let dir = self.service_dirs.get(service).as_ref();
+        existing(dir.unwrap_or(&self.dir).join(service.name()))
+    }
+
+    /// The directory of the other binaries.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+fn existing(path: PathBuf) -> anyhow::Result<PathBuf> {
+    ensure!(
+        path.is_file(),
+        "the binary {} is missing: run `cargo build --workspace --bins` (with `--release` for the \
+             release build), or name the directory of the binaries in {BIN_DIR_VAR}",
+        path.display()
+    );
+    Ok(path)
 }
 
 /// How to call one of our binaries in a shell: its path relative to the current directory, or its name

@@ -1,4 +1,4 @@
-//! Orders that the system cannot work off are refused. What it accepted ships, with one charge each.
+//! Orders that the system cannot work off are shed. What it accepted ships, with one charge each.
 
 use anyhow::{Context as _, ensure};
 use endpoints::Service;
@@ -10,8 +10,8 @@ const WAIT_MAX_SECONDS: &str = "2";
 /// Clients that place orders at the same time.
 const CLIENTS: usize = 8;
 
-/// Places orders until one is refused. Returns the accepted ones.
-async fn place_until_refused(harness: &Harness) -> anyhow::Result<Vec<uuid::Uuid>> {
+/// Places orders until one is shed. Returns the accepted ones.
+async fn place_until_shed(harness: &Harness) -> anyhow::Result<Vec<uuid::Uuid>> {
     let mut accepted = Vec::new();
     let deadline = tokio::time::Instant::now() + SETTLE_TIMEOUT;
     while tokio::time::Instant::now() < deadline {
@@ -29,7 +29,7 @@ async fn place_until_refused(harness: &Harness) -> anyhow::Result<Vec<uuid::Uuid
 }
 
 #[tokio::test]
-async fn orders_are_refused_while_payment_is_down() -> anyhow::Result<()> {
+async fn orders_are_shed_while_payment_is_down() -> anyhow::Result<()> {
     let mut options = options();
     let wait_max = ("ORDER_WAIT_MAX_SECONDS", WAIT_MAX_SECONDS);
     let wait_max = (wait_max.0.to_owned(), wait_max.1.to_owned());
@@ -40,10 +40,10 @@ async fn orders_are_refused_while_payment_is_down() -> anyhow::Result<()> {
     harness.expect_shipped_once(&[first]).await?;
 
     harness.system.stop_service("payment").await?;
-    let clients = (0..CLIENTS).map(|_| place_until_refused(&harness));
+    let clients = (0..CLIENTS).map(|_| place_until_shed(&harness));
     let accepted = futures_util::future::try_join_all(clients).await?;
     let mut accepted = accepted.concat();
-    ensure!(!accepted.is_empty(), "the first order is not refused");
+    ensure!(!accepted.is_empty(), "the first order is not shed");
     let replay = harness.client.send(Some(&key), &body).await?;
     ensure!(replay.status == 201 && replay.order_id()? == first);
     let order = harness.client.order(first).await?;
@@ -65,11 +65,11 @@ async fn orders_are_refused_while_payment_is_down() -> anyhow::Result<()> {
     ensure!(orders == accepted.len() as i64 && charges == orders);
     let metrics = format!("{}/metrics", harness.system.url(Service::Order));
     let metrics = reqwest::get(metrics).await?.text().await?;
-    let mut refused = metrics
+    let mut shed = metrics
         .lines()
-        .filter_map(|line| line.strip_prefix("orders_refused_total "));
-    let refused: f64 = refused.next().context("no metric")?.parse()?;
-    ensure!(refused >= CLIENTS as f64, "{refused} refused");
+        .filter_map(|line| line.strip_prefix("orders_shed_total "));
+    let shed: f64 = shed.next().context("no metric")?.parse()?;
+    ensure!(shed >= CLIENTS as f64, "{shed} shed");
     harness.expect_settled().await?;
     harness.stop().await
 }

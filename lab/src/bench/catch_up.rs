@@ -47,6 +47,7 @@ pub(super) fn steps(pairs: usize) -> usize {
 /// Seconds after a kill with the seconds that the backlog takes at drain rate.
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<(f64, f64)>, Vec<CatchUp>)> {
     bench.steps.phase("catch-up");
+    bench.rig.set_back_pressure(false).await?;
     let kills: RefCell<Vec<CatchUp>> = RefCell::default();
     let kill = async || {
         let after = after_kill(bench).await?;
@@ -61,6 +62,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<(f64, f64)
             ("draining after a stop", async || drain_rate(bench).await),
         )
         .await?;
+    bench.rig.set_back_pressure(true).await?;
     let mut kills = kills.take();
     let mut ratios = Vec::new();
     for (kill, (seconds, drain_per_s)) in kills.iter_mut().zip(pairs) {

@@ -18,6 +18,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<(f64, f64)>
         rig, scale, steps, ..
     } = *bench;
     steps.phase("intake");
+    rig.set_back_pressure(false).await?;
     let stopped = rig.stop_consumers();
     steps.step("stopping the other services", stopped).await?;
     let waiting: RefCell<Vec<DriveResult>> = RefCell::default();
@@ -44,5 +45,6 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<(f64, f64)>
         Ok(())
     };
     steps.step("shipping the orders", arriving).await?;
+    rig.set_back_pressure(true).await?;
     Ok(pairs)
 }

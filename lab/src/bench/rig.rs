@@ -31,17 +31,29 @@ pub(crate) const MIX_WITHOUT_HANGUPS: Mix = Mix {
     hangup_share: 0.0,
     ..MIX
 };
+/// For systems without keys: they would store a repeated order twice.
+pub(super) const MIX_WITHOUT_REPEATS: Mix = Mix {
+    retry_share: 0.0,
+    duplicate_share: 0.0,
+    hangup_share: 0.0,
+};
 /// The services after intake.
 const CONSUMERS: [Service; 3] = [Service::Payment, Service::Fulfilment, Service::Receipt];
+
+/// The default of order.
+const WAIT_MAX_SECONDS: &str = "30";
 
 /// Where a system runs.
 pub(crate) struct Place {
     pub(crate) kafka: Kafka,
     pub(crate) postgres: Postgres,
     pub(crate) prefix: String,
-    pub(crate) bin_dir: Option<PathBuf>,
+    /// See [`SystemOptions::bin_dirs`].
+    pub(crate) bin_dirs: PerService<Option<PathBuf>>,
     /// Extra environment of every service.
     pub(crate) env: Vec<(String, String)>,
+    /// Print no progress while it starts.
+    pub(crate) quiet: bool,
 }
 
 pub(crate) struct Rig {
@@ -68,9 +80,12 @@ impl Rig {
         }
         let system = System::start(SystemOptions {
             kafka: place.kafka,
+            // An existing server is that of another rig, and ends with it. To drop a database would cost a checkpoint.
+            disposable_server: true,
             postgres: place.postgres,
             prefix: place.prefix,
-            bin_dir: place.bin_dir,
+            bin_dirs: place.bin_dirs,
+            quiet: place.quiet,
             // A process that dies unexpectedly would distort the figures. It stays down, and the run fails.
             restart: false,
             env,
@@ -160,6 +175,18 @@ impl Rig {
             self.wait_ready(service).await?;
         }
         Ok(())
+    }
+
+    /// Restarts order with or without back-pressure. A backlog that a measurement needs would otherwise delay
+    /// its own orders.
+    pub(crate) async fn set_back_pressure(&self, is_on: bool) -> anyhow::Result<()> {
+        let order = Service::Order.name();
+        let wait_max = if is_on { WAIT_MAX_SECONDS } else { "0" };
+        self.system.stop_service(order).await?;
+        self.system
+            .set_env(order, "ORDER_WAIT_MAX_SECONDS", wait_max)?;
+        self.system.start_service(order).await?;
+        self.wait_ready(Service::Order).await
     }
 
     pub(crate) async fn stop_consumers(&self) -> anyhow::Result<()> {

@@ -1,6 +1,7 @@
 //! Runs the measurements one after the other and collects the report.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use chrono::Utc;
 use tokio::time::Instant;
@@ -11,16 +12,19 @@ use super::report::Report;
 use super::rig::{Rig, closed_loop};
 use super::scale::Scale;
 use super::steps::{Bench, Steps};
-use super::{Args, catch_up, end_to_end, intake, latency, overload, relay};
+use super::{Args, catch_up, end_to_end, intake, latency, overload, price, relay};
 use crate::measure::pgbench::IntakeSql;
 
 const NOT_SELECTED: &str = "not selected";
-const NO_BASELINE: &str =
-    "the services cannot be built without key, outbox, processed messages and lease yet";
 
-pub(super) async fn measure(rig: &Rig, args: &Args) -> anyhow::Result<Report> {
+/// `unprotected` is the directory of the unprotected services, or why there is none.
+pub(super) async fn measure(
+    rig: &Rig,
+    args: &Args,
+    unprotected: &anyhow::Result<PathBuf>,
+) -> anyhow::Result<Report> {
     let scale = args.scale();
-    let steps = Steps::new(count_steps(args, &scale), false);
+    let steps = Steps::new(count_steps(args, &scale, unprotected.is_ok()), false);
     let intake_sql = IntakeSql::prepare(rig.order_url()).await?;
     let bench = Bench {
         rig,
@@ -29,19 +33,28 @@ pub(super) async fn measure(rig: &Rig, args: &Args) -> anyhow::Result<Report> {
         steps: &steps,
     };
     let mut report = empty(rig, args, &scale).await?;
+    if let Err(error) = unprotected {
+        let missing = report.absent.entry(Ratio::Price);
+        missing.or_insert_with(|| format!("{error:#}"));
+    }
     let started = Instant::now();
     tokio::select! {
-        measured = measure_all(&bench, args, &mut report) => measured?,
+        measured = measure_all(&bench, args, unprotected.as_deref().ok(), &mut report) => measured?,
         () = steps.memory.sample(rig) => {}
     }
-    report.orders = rig.check_books().await?;
+    report.orders += rig.check_books().await?;
     report.seconds = started.elapsed().as_secs_f64().round();
     // The scratch databases end with the private Postgres. To drop one here would cost a checkpoint.
     report.memory = steps.memory.take();
     Ok(report)
 }
 
-async fn measure_all(bench: &Bench<'_>, args: &Args, report: &mut Report) -> anyhow::Result<()> {
+async fn measure_all(
+    bench: &Bench<'_>,
+    args: &Args,
+    unprotected: Option<&Path>,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     warm_up(bench).await?;
     let mut saturation = None;
     if args.measures(Ratio::EndToEnd) {
@@ -75,6 +88,14 @@ async fn measure_all(bench: &Bench<'_>, args: &Args, report: &mut Report) -> any
     if args.measures(Ratio::Intake) {
         report.add(Ratio::Intake, &intake::measure(bench).await?);
     }
+    // The last: it stops services that the others need.
+    if args.measures(Ratio::Price)
+        && let Some(unprotected) = unprotected
+    {
+        let measured = price::measure(bench, unprotected).await?;
+        report.add(Ratio::Price, &measured.pairs);
+        report.orders += measured.orders;
+    }
     Ok(())
 }
 
@@ -96,7 +117,7 @@ async fn warm_up(bench: &Bench<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn count_steps(args: &Args, scale: &Scale) -> usize {
+fn count_steps(args: &Args, scale: &Scale, has_unprotected: bool) -> usize {
     let warm_up = if scale.warm_up_s == 0 { 0 } else { 2 };
     let selected = Ratio::ALL.into_iter().filter(|ratio| args.measures(*ratio));
     let steps = selected.map(|ratio| match ratio {
@@ -108,6 +129,7 @@ fn count_steps(args: &Args, scale: &Scale) -> usize {
             latency::steps(scale.pairs) + usize::from(!args.measures(Ratio::EndToEnd))
         }
         Ratio::CatchUp => catch_up::steps(scale.catch_up_pairs),
+        Ratio::Price if has_unprotected => price::steps(scale.pairs, warm_up > 0),
         Ratio::Price => 0,
     });
     warm_up + steps.sum::<usize>()
@@ -120,9 +142,6 @@ async fn empty(rig: &Rig, args: &Args, scale: &Scale) -> anyhow::Result<Report> 
             absent.insert(ratio, NOT_SELECTED.to_owned());
         }
     }
-    absent
-        .entry(Ratio::Price)
-        .or_insert_with(|| NO_BASELINE.to_owned());
     Ok(Report {
         ratios: BTreeMap::new(),
         absent,

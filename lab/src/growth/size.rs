@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
+use endpoints::PerService;
 use invariants::Databases;
 use sqlx::PgPool;
 use testkit::progress::Progress;
@@ -46,8 +47,9 @@ pub(super) async fn measure(
         kafka: args.kafka.clone(),
         postgres: Postgres::Private,
         prefix: String::new(),
-        bin_dir: None,
+        bin_dirs: PerService::default(),
         env: env.to_vec(),
+        quiet: false,
     };
     let rig = Rig::start(place).await?;
     let measured = measure_with(&rig, args, orders, progress).await;

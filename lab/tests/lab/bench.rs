@@ -1,12 +1,6 @@
-use std::process::{Command, Output};
-
 use serde_json::Value;
 
-const LAB: &str = env!("CARGO_BIN_EXE_lab");
-
-fn lab(arguments: &[&str]) -> Output {
-    Command::new(LAB).args(arguments).output().unwrap()
-}
+use crate::lab;
 
 /// The smallest run with a real system, and what is made of its report.
 #[test]

@@ -5,3 +5,13 @@
 
 mod bench;
 mod infra;
+mod price;
+#[cfg(feature = "long")]
+mod unprotected;
+
+use std::process::{Command, Output};
+
+fn lab(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+    command.args(arguments).output().unwrap()
+}

@@ -1,4 +1,4 @@
-//! Admission: slows new orders down, then refuses them, while orders on their way wait too long.
+//! Admission: slows new orders down, then sheds them, while orders on their way wait too long.
 //!
 //! Without it the service would accept more than the others can work off, and its own commits would take the
 //! database from them. Replays and reads are not affected.
@@ -65,7 +65,7 @@ impl Admission {
         admit(waiting, wait_max)
     }
 
-    /// When a client whose order was refused may try again.
+    /// When a client whose order was shed may try again.
     pub fn retry_after(&self) -> Duration {
         let wait = self.wait_max.unwrap_or_default() / 10;
         wait.max(Duration::from_secs(1))
@@ -118,31 +118,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn heavy_principal_is_refused_before_a_light_one() {
+    async fn heavy_principal_is_shed_before_a_light_one() {
         let admission = Admission::new(Duration::from_secs(10));
         (0..100).for_each(|_| admission.accepted("heavy"));
         admission.accepted("light");
         admission.set_waits(waits(12.0, &[]));
-        assert_eq!(admission.admit("heavy"), Admittance::Refuse);
-        assert_ne!(admission.admit("light"), Admittance::Refuse);
-        assert_ne!(admission.admit("new"), Admittance::Refuse);
+        assert_eq!(admission.admit("heavy"), Admittance::Shed);
+        assert_ne!(admission.admit("light"), Admittance::Shed);
+        assert_ne!(admission.admit("new"), Admittance::Shed);
         admission.set_waits(waits(21.0, &[]));
-        assert_eq!(admission.admit("light"), Admittance::Refuse);
+        assert_eq!(admission.admit("light"), Admittance::Shed);
     }
 
     #[tokio::test]
-    async fn slow_charges_of_one_principal_refuse_only_its_orders() {
+    async fn slow_charges_of_one_principal_sheds_only_its_orders() {
         let admission = Admission::new(Duration::from_secs(10));
         admission.set_waits(waits(0.0, &[("slow", 11.0)]));
-        assert_eq!(admission.admit("slow"), Admittance::Refuse);
-        assert_ne!(admission.admit("other"), Admittance::Refuse);
+        assert_eq!(admission.admit("slow"), Admittance::Shed);
+        assert_ne!(admission.admit("other"), Admittance::Shed);
     }
 
     #[tokio::test]
     async fn limit_of_zero_admits_every_order() {
         let admission = Admission::new(Duration::ZERO);
         admission.set_waits(waits(1e9, &[]));
-        assert_ne!(admission.admit("anyone"), Admittance::Refuse);
+        assert_ne!(admission.admit("anyone"), Admittance::Shed);
     }
 
     #[tokio::test(start_paused = true)]

@@ -34,8 +34,8 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let builder = Builder::new("order", config.application)?;
     let (pool, wake) = (builder.pool().clone(), Wake::default());
     let (intake, writers) = Intake::new(&intake, &pool, &wake);
-    // An alert watches it: it must exist before the first refusal.
-    metrics::counter!(metric::ORDERS_REFUSED).increment(0);
+    // An alert watches it: it must exist before the first order is shed.
+    metrics::counter!(metric::ORDERS_SHED).increment(0);
     let wait_max = Duration::from_secs(config.order_wait_max_seconds);
     let admission = Arc::new(Admission::new(wait_max));
     let pressure = builder.pressure().clone();

@@ -103,7 +103,9 @@ pub(crate) fn subscribe(settings: &Settings, lag: &Lag) -> anyhow::Result<Client
         .set("topic.metadata.refresh.interval.ms", "5000")
         // Limits the read-ahead; the backlog stays in the broker.
         .set("queued.max.messages.kbytes", "4096")
-        .set("queued.min.messages", "2000")
+        // Under load, fetch again only once the last messages are taken: fewer, larger fetches.
+        .set("queued.min.messages", "1")
+        .set("fetch.queue.backoff.ms", "2")
         // The lag is computed from the statistics.
         .set(
             "statistics.interval.ms",

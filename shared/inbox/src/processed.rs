@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use service_kit::UNPROTECTED;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -31,6 +32,13 @@ pub(crate) async fn record(
     group: &str,
     mut messages: Vec<(Uuid, Uuid)>,
 ) -> sqlx::Result<Recorded> {
+    if UNPROTECTED {
+        // Every message counts as new.
+        return Ok(Recorded {
+            fresh: messages.into_iter().map(|(id, _)| id).collect(),
+            blocked: HashSet::new(),
+        });
+    }
     messages.sort_unstable();
     let (ids, subjects): (Vec<Uuid>, Vec<Uuid>) = messages.into_iter().unzip();
     // The shared lock makes a redrive of the order wait until this transaction has added to the

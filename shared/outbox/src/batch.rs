@@ -45,6 +45,9 @@ pub(crate) async fn read(
     let rows = store::unpublished(connection, floors, until, rows_max)
         .await
         .context("reading the outbox")?;
+    if !rows.is_empty() {
+        floors.note_activity();
+    }
     let mut held = BTreeSet::new();
     if session.any_held && !rows.is_empty() {
         let subjects: Vec<Uuid> = rows.iter().map(|row| row.subject).collect();

@@ -1,10 +1,11 @@
 //! Writes events to the outbox, in the caller's transaction.
 
 use events::Envelope;
+use service_kit::UNPROTECTED;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::SHARDS;
+use crate::{SHARDS, unprotected};
 
 /// Adds the events to the outbox in one statement. They are published after the transaction of
 /// `connection` commits; wake the relay then.
@@ -12,6 +13,10 @@ use crate::SHARDS;
 /// Events of one order must be written while its row is locked, so that their ids are in order.
 pub async fn enqueue(connection: &mut PgConnection, events: &[Envelope]) -> sqlx::Result<()> {
     if events.is_empty() {
+        return Ok(());
+    }
+    if UNPROTECTED {
+        unprotected::write(events);
         return Ok(());
     }
     let event_ids: Vec<Uuid> = events.iter().map(|event| event.id).collect();

@@ -14,6 +14,9 @@ use crate::store::queue_key;
 
 /// How often the floors rise.
 const INTERVAL: Duration = Duration::from_millis(200);
+/// How long they still rise after the last batch: until what it published is behind all writers. Only this relay
+/// publishes rows of its shards, so an idle one need not look.
+const IDLE_AFTER: Duration = Duration::from_secs(2);
 /// Rows above the floors were created after the floors' time less this tolerance. It covers a clock
 /// that is set back.
 const CLOCK_TOLERANCE: TimeDelta = TimeDelta::hours(1);
@@ -33,6 +36,8 @@ pub(crate) struct Floors {
     since: Option<DateTime<Utc>>,
     horizon: Horizon<Point>,
     raised_at: Option<Instant>,
+    /// When the last batch was read, or the shards changed.
+    active_at: Instant,
     full_read_interval: Duration,
     read_in_full_at: Instant,
 }
@@ -44,6 +49,7 @@ impl Floors {
             since: None,
             horizon: Horizon::default(),
             raised_at: None,
+            active_at: Instant::now(),
             full_read_interval,
             read_in_full_at: Instant::now(),
         }
@@ -60,6 +66,7 @@ impl Floors {
         };
         self.floors = shards.iter().map(|shard| (*shard, floor(*shard))).collect();
         self.since = None;
+        self.note_activity();
     }
 
     pub(crate) fn shards(&self) -> Vec<i16> {
@@ -89,6 +96,12 @@ impl Floors {
         self.floors.iter_mut().for_each(|(_, floor)| *floor = 0);
         self.since = None;
         self.read_in_full_at = Instant::now();
+        self.note_activity();
+    }
+
+    /// A batch was read: the floors can rise.
+    pub(crate) fn note_activity(&mut self) {
+        self.active_at = Instant::now();
     }
 
     /// Makes the relay read a row that returned to the queue below the floor.
@@ -106,6 +119,9 @@ impl Floors {
         }
         if self.read_in_full_at.elapsed() >= self.full_read_interval {
             self.reset();
+        }
+        if self.active_at.elapsed() > IDLE_AFTER {
+            return Ok(());
         }
         let now = point(connection).await?;
         let writers = horizon::writers(connection, "outbox").await?;

@@ -21,6 +21,7 @@ mod settings;
 mod shards;
 mod store;
 mod timeline;
+mod unprotected;
 
 pub use backlog::{Backlog, backlog, gauge};
 pub use enqueue::{COLUMNS, enqueue, shard_of};

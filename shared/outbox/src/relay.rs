@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use events::EventType;
-use service_kit::{Progress, QueueWait, min_interval};
+use service_kit::{Progress, QueueWait, UNPROTECTED, min_interval};
 use sqlx::postgres::PgConnectOptions;
 use telemetry::metric;
 use tokio::sync::Notify;
@@ -19,7 +19,7 @@ use crate::delivery::{Deliveries, Sender};
 use crate::session::{self, Session, bounded};
 use crate::settings::Settings;
 use crate::store::Row;
-use crate::{batch, kafka};
+use crate::{batch, kafka, unprotected};
 
 /// Publishes the outbox of one service. Every replica runs one.
 pub struct Relay {
@@ -40,6 +40,9 @@ pub struct Wake(Arc<Notify>);
 
 impl Wake {
     pub fn wake(&self) {
+        if UNPROTECTED {
+            unprotected::commit();
+        }
         self.0.notify_one();
     }
 }
@@ -150,6 +153,9 @@ impl Relay {
     async fn publish_batch(&mut self) -> anyhow::Result<StepOutcome> {
         self.replace_failed_producer()?;
         self.ask_for_leaders().await;
+        if UNPROTECTED {
+            return Ok(self.publish_from_memory().await);
+        }
         let wait_max = self.delivery_wait_max();
         let session = session::open(&mut self.session, &self.database, &self.settings).await?;
         let unavailable = self.availability.unavailable(Instant::now());
@@ -192,6 +198,33 @@ impl Relay {
                 undelivered,
             },
         })
+    }
+
+    /// A batch of an unprotected program. What is not delivered is lost.
+    async fn publish_from_memory(&mut self) -> StepOutcome {
+        let rows = unprotected::take(self.settings.batch_rows_max);
+        if rows.is_empty() {
+            self.wait.end(None);
+            return StepOutcome::Idle;
+        }
+        self.wait.begin();
+        let mut sender = Sender {
+            producer: &self.producer,
+            settings: &self.settings,
+            availability: &mut self.availability,
+            partitions: &mut self.partitions,
+        };
+        let deliveries = sender.deliver(&rows, &BTreeSet::new()).await;
+        let newest = deliveries.delivered.iter().map(|it| it.row.created_at);
+        self.wait.end(newest.max().map(SystemTime::from));
+        count_published(&deliveries);
+        metrics::histogram!(metric::OUTBOX_BATCH_SIZE).record(rows.len() as f64);
+        let published = deliveries.delivered.len();
+        let lost = rows.len() - published;
+        if lost > 0 {
+            tracing::error!(lost, "events lost: Kafka did not accept them");
+        }
+        StepOutcome::Published(published)
     }
 
     /// How long a step waits for delivery reports. The producer reports every message, delivered or not,

@@ -23,6 +23,7 @@ pub mod request_error;
 pub mod retention;
 pub mod retry_after;
 pub mod text_enum;
+pub mod unprotected;
 pub mod workers;
 
 pub use backoff::Backoff;
@@ -35,4 +36,5 @@ pub use problem::Problem;
 pub use progress::{Progress, Watch};
 pub use reaper::{Reaper, Step, Swept};
 pub use request_error::RequestError;
+pub use unprotected::UNPROTECTED;
 pub use workers::Workers;

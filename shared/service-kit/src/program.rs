@@ -15,6 +15,9 @@ where
         Ok(guard) => guard,
         Err(error) => return fail(name, &error.into()),
     };
+    if let Err(error) = crate::unprotected::check_this_program() {
+        return fail(name, &error);
+    }
     #[cfg(feature = "crash-points")]
     if let Err(error) = crate::crash::arm_from_env() {
         return fail(name, &error);

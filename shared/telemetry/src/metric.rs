@@ -15,8 +15,8 @@ pub const HTTP_DURATION_SECONDS: &str = "http_request_duration_seconds";
 pub const IDEMPOTENCY_OUTCOMES: &str = "idempotency_outcomes_total";
 /// How long orders wait on their way, as the service that accepts them sees it.
 pub const ORDERS_WAIT_SECONDS: &str = "orders_wait_seconds";
-/// New orders that were refused because others wait too long.
-pub const ORDERS_REFUSED: &str = "orders_refused_total";
+/// New orders that were shed because others wait too long.
+pub const ORDERS_SHED: &str = "orders_shed_total";
 /// Events that the broker acknowledged, by type.
 pub const OUTBOX_PUBLISHED: &str = "outbox_published_total";
 /// Time from writing an event to its acknowledgement by the broker.

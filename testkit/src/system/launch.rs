@@ -134,7 +134,7 @@ pub(super) fn spec(
 ) -> anyhow::Result<Spec> {
     let service = replica.service;
     let log = log_path(&endpoints.state_dir, &replica.name());
-    let mut spec = Spec::new(binaries.path(service.name())?, log).args(["serve"]);
+    let mut spec = Spec::new(binaries.service(service)?, log).args(["serve"]);
     let mut set = |name: &str, value: String| spec.env.push((name.to_owned(), value));
     set("LISTEN", format!("127.0.0.1:{}", replica.port));
     set(

@@ -44,8 +44,8 @@ pub struct SystemOptions {
     pub prefix: String,
     /// Partitions of the topic.
     pub partitions: i32,
-    /// Directory of the services' binaries. `None`: that of the running program.
-    pub bin_dir: Option<PathBuf>,
+    /// The directory that a service runs from. `None`: that of the running program.
+    pub bin_dirs: PerService<Option<PathBuf>>,
     /// Whether a process that dies is restarted.
     pub restart: bool,
     /// The wait before a process that died is restarted.
@@ -79,7 +79,7 @@ impl Default for SystemOptions {
             ports: Ports::Free,
             prefix: String::new(),
             partitions: PARTITIONS_DEFAULT,
-            bin_dir: None,
+            bin_dirs: PerService::default(),
             restart: true,
             restart_delay: RESTART_DELAY_MIN,
             demo_data: true,

@@ -31,9 +31,10 @@ const READY_TIMEOUT: Duration = Duration::from_secs(120);
 pub(super) async fn start(mut options: SystemOptions) -> anyhow::Result<System> {
     let progress = Progress::new(options.quiet);
     // These checks come first, before anything is started.
-    let binaries = Binaries::locate(options.bin_dir.as_deref())?;
+    let binaries = Binaries::locate(None)?.with_service_dirs(options.bin_dirs.clone());
     for service in Service::ALL {
         binaries.path(service.name())?;
+        binaries.service(service)?;
     }
     if options.ports == Ports::Fixed {
         ports::require_all_free()?;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 /// Orders slow down from this part of the longest wait on.
-const SLOW_FROM: f64 = 0.1;
+const SLOW_FROM: f64 = 1.0 / 30.0;
 /// The response to a new order is delayed by this at most.
-const DELAY_MAX: Duration = Duration::from_secs(1);
-/// A principal that sends little sees this part of the common wait: it is refused later than the others.
+const DELAY_MAX: Duration = Duration::from_secs(2);
+/// A principal that sends little sees this part of the common wait: its orders are shed later than the others.
 const SHARE_MIN: f64 = 0.5;
 
 /// How long orders wait, and how much a principal contributes to it.
@@ -27,7 +27,7 @@ pub enum Admittance {
     Accept {
         delay: Duration,
     },
-    Refuse,
+    Shed,
 }
 
 /// Decides about a new order of a principal. `wait_max`: how long an order may wait.
@@ -36,7 +36,7 @@ pub fn admit(waiting: Waiting, wait_max: Duration) -> Admittance {
     let common = waiting.common.mul_f64(weight.max(SHARE_MIN));
     let part = (common + waiting.own).as_secs_f64() / wait_max.as_secs_f64();
     if part >= 1.0 {
-        return Admittance::Refuse;
+        return Admittance::Shed;
     }
     let slow = ((part - SLOW_FROM) / (1.0 - SLOW_FROM)).max(0.0);
     // A principal that waits because of its own orders is delayed in full.
@@ -64,31 +64,31 @@ mod tests {
     fn delay(admittance: Admittance) -> Duration {
         match admittance {
             Admittance::Accept { delay } => delay,
-            Admittance::Refuse => panic!("refused"),
+            Admittance::Shed => panic!("shed"),
         }
     }
 
     #[test]
     fn order_is_delayed_more_the_longer_others_wait() {
         assert_eq!(delay(after(0, 0, 1.0)), Duration::ZERO);
-        assert_eq!(delay(after(3, 0, 1.0)), Duration::ZERO);
+        assert_eq!(delay(after(1, 0, 1.0)), Duration::ZERO);
         let (some, more) = (delay(after(10, 0, 1.0)), delay(after(29, 0, 1.0)));
         assert!(Duration::ZERO < some && some < more && more < DELAY_MAX);
     }
 
     #[test]
-    fn order_is_refused_once_others_wait_too_long() {
-        assert_eq!(after(30, 0, 1.0), Admittance::Refuse);
-        assert_eq!(after(20, 10, 1.0), Admittance::Refuse);
-        assert_eq!(after(0, 30, 0.0), Admittance::Refuse);
+    fn order_is_shed_once_others_wait_too_long() {
+        assert_eq!(after(30, 0, 1.0), Admittance::Shed);
+        assert_eq!(after(20, 10, 1.0), Admittance::Shed);
+        assert_eq!(after(0, 30, 0.0), Admittance::Shed);
     }
 
     #[test]
-    fn principal_that_sends_little_is_slowed_and_refused_later() {
+    fn principal_that_sends_little_is_slowed_and_shed_later() {
         assert!(delay(after(20, 0, 0.1)) < delay(after(20, 0, 1.0)));
-        assert_eq!(after(30, 0, 2.0), Admittance::Refuse);
+        assert_eq!(after(30, 0, 2.0), Admittance::Shed);
         delay(after(59, 0, 0.1));
-        assert_eq!(after(60, 0, 0.1), Admittance::Refuse);
+        assert_eq!(after(60, 0, 0.1), Admittance::Shed);
     }
 
     #[test]

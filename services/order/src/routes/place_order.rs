@@ -94,11 +94,11 @@ async fn place(
     order: &Arc<NewOrder>,
     admittance: Admittance,
 ) -> Result<(Response, bool), Error> {
-    if admittance == Admittance::Refuse {
+    if admittance == Admittance::Shed {
         let replayed = replay(services, order).await?;
         return match replayed {
             Some(response) => Ok((response, false)),
-            None => Err(request::refusal(services)),
+            None => Err(request::overloaded(services)),
         };
     }
     for _ in 0..CLAIM_ROUNDS_MAX {

@@ -71,10 +71,10 @@ async fn put(
     order: &Arc<NewOrder>,
     admittance: Admittance,
 ) -> Result<(Response, bool), Error> {
-    if admittance == Admittance::Refuse {
+    if admittance == Admittance::Shed {
         return match find(services, order).await? {
             Some(first) => Ok((respond_same(&first, order)?, false)),
-            None => Err(request::refusal(services)),
+            None => Err(request::overloaded(services)),
         };
     }
     match services.intake.submit(order.clone()).await? {

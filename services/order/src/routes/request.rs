@@ -94,8 +94,8 @@ pub(super) fn seal<E: Event>(event: &E) -> Result<Envelope, Error> {
 }
 
 /// The response to a new order while others wait too long.
-pub(super) fn refusal(services: &Services) -> Error {
-    metrics::counter!(metric::ORDERS_REFUSED).increment(1);
+pub(super) fn overloaded(services: &Services) -> Error {
+    metrics::counter!(metric::ORDERS_SHED).increment(1);
     Error::Overloaded(services.admission.retry_after())
 }
 

@@ -1,4 +1,4 @@
-//! New orders are refused while orders on their way wait too long. Replays and reads are not.
+//! New orders are shed while orders on their way wait too long. Replays and reads are not.
 
 use std::sync::{Arc, Mutex};
 
@@ -63,7 +63,7 @@ async fn until(harness: &Harness, api_key: &str, status: u16) -> i64 {
 }
 
 #[tokio::test]
-async fn only_new_orders_are_refused_while_others_wait() {
+async fn only_new_orders_are_shed_while_others_wait() {
     let reporter = Reporter::default();
     let harness = start(&reporter).await;
     let first = harness.post("k-1", &order()).await;
@@ -72,12 +72,12 @@ async fn only_new_orders_are_refused_while_others_wait() {
 
     reporter.set(100.0, &[]);
     let accepted = 2 + until(&harness, ACME, 503).await;
-    let refused = harness.post("k-2", &order()).await;
-    let problem = refused.expect_problem(503, "overloaded");
+    let shed = harness.post("k-2", &order()).await;
+    let problem = shed.expect_problem(503, "overloaded");
     assert_eq!(problem["retryable"], true);
-    assert_eq!(refused.header("retry-after"), Some("3"));
-    let refused = harness.put(Uuid::new_v4(), &order()).await;
-    refused.expect_problem(503, "overloaded");
+    assert_eq!(shed.header("retry-after"), Some("3"));
+    let shed = harness.put(Uuid::new_v4(), &order()).await;
+    shed.expect_problem(503, "overloaded");
     assert_eq!(harness.stored().await.orders, accepted, "nothing is stored");
 
     let replayed = harness.post("k-1", &order()).await;
@@ -92,7 +92,7 @@ async fn only_new_orders_are_refused_while_others_wait() {
 }
 
 #[tokio::test]
-async fn backlog_of_one_principal_refuses_only_its_orders() {
+async fn backlog_of_one_principal_sheds_only_its_orders() {
     let reporter = Reporter::default();
     reporter.set(0.0, &[("acme", 100.0)]);
     let harness = start(&reporter).await;
