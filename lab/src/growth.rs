@@ -31,7 +31,7 @@ const STANDARD_OUTPUT: &str = "-";
 /// figure is per order. CPU time means little in a debug build or on a busy machine; buffers and WAL are counts.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Filled orders of each size, in ascending order. A million takes about 4 GB of disk space and some minutes.
+    /// Filled orders of each size, in ascending order. A million takes about 3 GB of disk space and some minutes.
     #[arg(
         long,
         value_delimiter = ',',

@@ -23,6 +23,9 @@ use crate::domain::{AgeLimit, MailType, Recipients, Status};
 use crate::sender::{DueMail, Sender};
 use crate::store::receipts::{self, NewLease, NewMail};
 
+/// The slots that a batch reserved, and the mails that it leased, each with its place in the batch.
+type LeasedBatch = (Reservation, Vec<(usize, DueMail)>);
+
 pub struct LogMails {
     recipients: Recipients,
     age_limit: AgeLimit,
@@ -31,7 +34,7 @@ pub struct LogMails {
     /// Starts to send new mails in free slots.
     starter: Starter<Sender>,
     /// The mails that the current batch leased.
-    leased: Mutex<Option<(Reservation, Vec<(usize, DueMail)>)>>,
+    leased: Mutex<Option<LeasedBatch>>,
     /// Events of the current batch whose customer is not known. They count once the batch is
     /// committed: a batch that fails is handled again.
     without_customer: AtomicU64,
@@ -94,7 +97,7 @@ impl LogMails {
         Ok(())
     }
 
-    fn leased(&self) -> MutexGuard<'_, Option<(Reservation, Vec<(usize, DueMail)>)>> {
+    fn leased(&self) -> MutexGuard<'_, Option<LeasedBatch>> {
         self.leased.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -49,7 +49,7 @@ pub(super) async fn start(supervisor: &Supervisor, log_dir: &Path, count: usize)
     let java = binaries::in_path("java")
         .context("Apache Kafka needs Java 17 or later: `apt-get install default-jre-headless`")?;
     let jars = jars::directory().await?;
-    let ports = (0..count).map(|_| Ok(Ports::free()?));
+    let ports = (0..count).map(|_| Ports::free());
     let ports: Vec<Ports> = ports.collect::<Result<_>>()?;
     // A random cluster id keeps nodes of other runs from joining this one.
     let id = uuid::Uuid::new_v4().to_string();
