@@ -56,7 +56,7 @@ impl Settings {
             topic: topic.to_owned(),
             group: group.to_owned(),
             batch_messages_max: 500,
-            min_interval: Duration::from_millis(10),
+            min_interval: Duration::from_millis(20),
             fetch_wait_max_ms: 500,
             // The minimum that brokers allow by default. The messages of a killed consumer wait
             // this long for their next owner.

@@ -11,7 +11,7 @@ use crate::Done;
 /// Maximum number of results in one commit.
 const BATCH_MAX: usize = 200;
 /// Shortest time between two commits. Under load more results share one commit.
-const MIN_INTERVAL: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(20);
 /// How many times a commit is repeated immediately after Postgres rolled it back: a deadlock, or a
 /// conflict of serializable transactions. One of the transactions of a deadlock succeeds, so few repeats are
 /// enough.

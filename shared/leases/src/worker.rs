@@ -18,7 +18,7 @@ use crate::{Clock, LeaseEnd, Queues};
 use slots::{Slots, StepOutcome};
 
 /// Shortest time between two leases. Under load each lease then takes more rows.
-const MIN_INTERVAL: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(20);
 /// The usual [`Settings::store_wait_max`].
 pub const STORE_WAIT_MAX: Duration = Duration::from_secs(15);
 /// Longest time of one step besides the lease: recording a result frees the slot that a step waits

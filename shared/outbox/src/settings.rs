@@ -41,7 +41,7 @@ impl Settings {
             brokers: brokers.into(),
             topic: topic.into(),
             batch_rows_max: 500,
-            min_interval: Duration::from_millis(10),
+            min_interval: Duration::from_millis(20),
             poll_interval: Duration::from_millis(250),
             rebalance_interval: Duration::from_secs(1),
             full_read_interval: Duration::from_secs(60),
