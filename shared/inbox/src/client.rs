@@ -103,9 +103,8 @@ pub(crate) fn subscribe(settings: &Settings, lag: &Lag) -> anyhow::Result<Client
         .set("topic.metadata.refresh.interval.ms", "5000")
         // Limits the read-ahead; the backlog stays in the broker.
         .set("queued.max.messages.kbytes", "4096")
-        // Under load, fetch again only once the last messages are taken: fewer, larger fetches.
-        .set("queued.min.messages", "1")
-        .set("fetch.queue.backoff.ms", "2")
+        // Not lower: only a client that fetches learns the end of the log, and with it the lag.
+        .set("queued.min.messages", "2000")
         // The lag is computed from the statistics.
         .set(
             "statistics.interval.ms",
