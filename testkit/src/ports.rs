@@ -1,7 +1,7 @@
 //! Free ports that are likely to stay free.
 
-use std::collections::HashSet;
-use std::net::{Ipv4Addr, TcpListener};
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{bail, ensure};
@@ -15,16 +15,22 @@ const RANGE: std::ops::Range<u16> = 15_000..32_000;
 const SMTP_SINK: (&str, u16) = (smtp_sink::PROCESS_NAME, smtp_sink::DEMO_PORT);
 const TRIES_MAX: u32 = 1_000;
 
-/// A free loopback port, never the same one twice in this program.
+/// How many ports a program keeps reserved. A reservation costs a file descriptor, so the oldest ones are given up.
+const RESERVED_MAX: usize = 400;
+
+/// A free loopback port, reserved for this program: neither it nor another program gets the same one. So a
+/// service finds its port free when it restarts.
 pub(crate) fn free() -> anyhow::Result<u16> {
-    static TAKEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
-    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let taken = taken.get_or_insert_default();
+    static RESERVED: Mutex<VecDeque<UdpSocket>> = Mutex::new(VecDeque::new());
+    let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
     for _ in 0..TRIES_MAX {
         // Random, because other programs search for ports at the same time.
         let port = rand::random_range(RANGE);
-        if !taken.contains(&port) && is_free(port) {
-            taken.insert(port);
+        if let Some(reservation) = reserve(port) {
+            reserved.push_back(reservation);
+            if reserved.len() > RESERVED_MAX {
+                reserved.pop_front();
+            }
             return Ok(port);
         }
     }
@@ -33,6 +39,13 @@ pub(crate) fn free() -> anyhow::Result<u16> {
         RANGE.start,
         RANGE.end
     )
+}
+
+/// Reserves a TCP port by binding the UDP port of the same number. The kernel gives it to one program, and frees it
+/// when that program ends.
+fn reserve(port: u16) -> Option<UdpSocket> {
+    let reservation = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
+    is_free(port).then_some(reservation)
 }
 
 /// Fails if a fixed port is in use.
@@ -52,4 +65,22 @@ pub(crate) fn require_all_free() -> anyhow::Result<()> {
 
 fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_is_reserved_while_no_service_listens_on_it() {
+        let port = free().unwrap();
+        assert!(is_free(port), "no service listens yet");
+        assert!(reserve(port).is_none(), "another program got the same port");
+    }
+
+    #[test]
+    fn port_with_a_listener_is_not_free() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert!(reserve(listener.local_addr().unwrap().port()).is_none());
+    }
 }
