@@ -49,6 +49,10 @@ const NEWEST_MAX: i64 = 20;
 /// Samples until the console stops.
 pub(crate) async fn run(app: Arc<App>) {
     let mut sampler = Sampler::default();
+    // The first sample waits for the metrics of every service, also of one that is paused. A page that opens
+    // before shows at least the processes.
+    let state = sampler.build(&app).await;
+    sampler.publish(&app, state);
     loop {
         let has_pages = app.hub.pages() > 0;
         let is_resetting = app.hub.memory().is_resetting;
