@@ -7,11 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use events::{Envelope, EventType, FulfilmentRejected, FulfilmentShipped, Line, PaymentCaptured};
 use inbox::History;
 use sqlx::{Connection as _, PgConnection};
+use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use crate::config::Recall;
@@ -20,6 +22,10 @@ use crate::domain::{
 };
 use crate::store::recalled::{self, RecalledShipment};
 use crate::store::{shipments, stock};
+
+/// Longest wait for the sessions of a service that has just stopped.
+const SESSIONS_END_MAX: Duration = Duration::from_secs(2);
+const SESSIONS_POLL: Duration = Duration::from_millis(50);
 
 /// The source of the events of this service.
 const SOURCE: &str = "fulfilment";
@@ -49,12 +55,24 @@ struct Decided {
     envelope: Envelope,
 }
 
+/// How many sessions of the service stay. Those of one that has just stopped end a moment later.
+async fn sessions_left(connection: &mut PgConnection) -> anyhow::Result<i64> {
+    let deadline = Instant::now() + SESSIONS_END_MAX;
+    loop {
+        let sessions = recalled::services(connection).await?;
+        if sessions == 0 || Instant::now() >= deadline {
+            return Ok(sessions);
+        }
+        sleep(SESSIONS_POLL).await;
+    }
+}
+
 /// Reads the whole topic. Every batch is one commit, so an interrupted recall can be repeated.
 pub async fn recall(settings: &Recall) -> anyhow::Result<Recalled> {
     let mut connection = PgConnection::connect(&settings.database_url)
         .await
         .context("connecting to the database")?;
-    let running = recalled::services(&mut connection).await?;
+    let running = sessions_left(&mut connection).await?;
     ensure!(
         running == 0,
         "the fulfilment service is connected to this database ({running} sessions): stop every \
