@@ -28,7 +28,7 @@ pub(super) struct Page<Row> {
 
 impl Cursor {
     pub(super) fn after(&self) -> Uuid {
-        self.after.unwrap_or(Uuid::nil())
+        self.after.unwrap_or_default()
     }
 
     fn limit(&self) -> u32 {
