@@ -5,11 +5,12 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use endpoints::client::{new_key, order_body};
 use endpoints::{PerService, Service};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::broker::{self, Kafka};
 use testkit::system::SystemOptions;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
 
 use crate::harness::Harness;
@@ -78,18 +79,28 @@ async fn wait_until_shipped(harness: &Harness) -> anyhow::Result<Duration> {
     }
 }
 
-/// Pauses the broker for this time, with orders and perhaps a killed service in between.
+/// Pauses the broker for this time, with orders and perhaps a killed service in between. Orders that get no final
+/// response in that time are sent again after it: the order service sheds new orders while others wait too long.
 async fn pause(harness: &Harness, length: Duration, victim: Option<&str>) -> anyhow::Result<()> {
     let paused = Paused::new(harness)?;
     let until = Instant::now() + length;
     if let Some(victim) = victim {
         harness.system.kill(victim).await?;
     }
+    let body = order_body(2);
+    let mut open_keys = Vec::new();
     while Instant::now() < until {
-        harness.place().await?;
+        let key = new_key("pause");
+        match timeout_at(until, harness.place_with(&key, &body)).await {
+            Ok(placed) => drop(placed?),
+            Err(_) => open_keys.push(key),
+        }
         sleep(ORDER_INTERVAL).await;
     }
     drop(paused);
+    for key in open_keys {
+        harness.place_with(&key, &body).await?;
+    }
     Ok(())
 }
 

@@ -21,7 +21,7 @@ const BROKERS_MIN: u64 = 3;
 /// Partitions per replica of the largest consumer: a rebalance then spreads them evenly, and replicas can be added.
 pub(super) const PARTITIONS_PER_REPLICA: u32 = 2;
 /// Defaults of the services: concurrent calls and connections of one replica, and how long tables keep rows.
-pub(super) const PSP_IN_FLIGHT_MAX: f64 = 256.0;
+pub(super) const PSP_IN_FLIGHT_MAX: f64 = 1_024.0;
 pub(super) const SMTP_CONNECTIONS_MAX: f64 = 32.0;
 const WINDOWS: [(&str, f64); 3] = [
     ("idempotency_keys", 86_400.0),
@@ -246,8 +246,8 @@ mod tests {
         let large = demand(100_000.0);
         // 125 µs × 100,000 = 12.5 cores, of 1 usable core per replica.
         assert_eq!(large.replicas[&Service::Order], 13);
-        // 30,000 charges in flight, of 128 usable slots per replica.
-        assert_eq!(large.replicas[&Service::Payment], 235);
+        // 30,000 charges in flight, of 512 usable slots per replica.
+        assert_eq!(large.replicas[&Service::Payment], 59);
         // 5,000 mails in flight, of 16 usable connections per replica; two partitions for each replica.
         assert_eq!(large.partitions, 2 * 313);
         assert!(!large.is_one_server);

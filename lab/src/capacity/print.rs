@@ -160,7 +160,7 @@ mod tests {
         let spaced: Vec<&str> = text.split_whitespace().collect();
         let spaced = spaced.join(" ");
         for part in [
-            "replicas of payment 3 235",
+            "replicas of payment 2 59",
             "Kafka brokers 3 13",
             "Postgres servers of order shared 2",
             "a charge takes 300 ms",

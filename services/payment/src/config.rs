@@ -40,9 +40,9 @@ pub struct Config {
     /// tries again with the same key.
     #[arg(long, env = "PSP_TIMEOUT_MS", default_value_t = 10_000)]
     pub psp_timeout_ms: u64,
-    /// Maximum number of concurrent calls to the provider. First tries, repeated tries and refunds
-    /// each have this limit. Principals share it: one alone gets half.
-    #[arg(long, env = "PSP_IN_FLIGHT_MAX", default_value_t = 256)]
+    /// Maximum number of concurrent calls to the provider, each with its own connection. First tries, repeated
+    /// tries and refunds each have this limit. Principals share it: one alone gets half.
+    #[arg(long, env = "PSP_IN_FLIGHT_MAX", default_value_t = 1024)]
     pub psp_in_flight_max: usize,
     /// How long a charger owns an attempt. After that another charger takes over, so the lease must
     /// be longer than PSP_TIMEOUT_MS.

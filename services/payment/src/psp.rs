@@ -16,7 +16,7 @@ use crate::provider::{AnswerFuture, BooksPage, Call, Provider};
 use responses::{Expected, Response};
 
 /// Maximum number of idle connections kept open to the provider.
-const IDLE_CONNECTIONS_MAX: usize = 256;
+const IDLE_CONNECTIONS_MAX: usize = 1_024;
 /// Longest response to a call, in bytes. A charge has less than one kilobyte.
 const RESPONSE_LEN_MAX: usize = 256 * 1_024;
 /// The provider repeats a stored response.

@@ -37,6 +37,7 @@ impl Settings {
         let mut settings = inbox::Settings::new(brokers, topic, &self.kafka_group);
         settings.fetch_wait_max_ms = self.kafka.kafka_fetch_wait_max_ms;
         settings.session_timeout_ms = self.kafka.kafka_session_timeout_ms;
+        settings.instance_id = self.kafka.group_instance_id();
         settings.tries_max = self.kafka.message_tries_max;
         settings.reached = service_kit::crash::point;
         settings

@@ -75,7 +75,11 @@ pub(crate) fn subscribe(settings: &Settings, lag: &Lag) -> anyhow::Result<Client
     let session = Duration::from_millis(session_timeout_ms.into());
     // The client rejects an interval that is shorter than its session.
     let poll_interval_max = settings.poll_interval_max.max(session);
-    let kafka: StreamConsumer<Assignment> = ClientConfig::new()
+    let mut options = ClientConfig::new();
+    if let Some(name) = &settings.instance_id {
+        options.set("group.instance.id", name);
+    }
+    let kafka: StreamConsumer<Assignment> = options
         .set("bootstrap.servers", &settings.brokers)
         .set("group.id", &settings.group)
         .set("isolation.level", "read_committed")

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use events::EventType;
-use service_kit::{Progress, QueueWait, min_interval};
+use service_kit::{BatchInterval, Progress, QueueWait};
 use sqlx::{PgConnection, PgPool};
 use telemetry::metric;
 use tokio::time::Instant;
@@ -75,6 +75,29 @@ pub enum StepOutcome {
     },
 }
 
+impl StepOutcome {
+    /// How many messages the step took from the topic.
+    fn messages(&self) -> usize {
+        match *self {
+            Self::Idle => 0,
+            Self::Processed {
+                fresh,
+                duplicates,
+                parked,
+                skipped,
+            } => fresh + duplicates + parked + skipped,
+        }
+    }
+
+    /// Whether the step needed no transaction.
+    fn is_free(&self) -> bool {
+        match *self {
+            Self::Idle => true,
+            Self::Processed { skipped, .. } => skipped == self.messages(),
+        }
+    }
+}
+
 impl<H: Handler> Consumer<H> {
     pub fn new(settings: Settings, pool: PgPool, handler: H) -> anyhow::Result<Self> {
         // A counter that was never increased is not exported, and no alert could use it.
@@ -119,21 +142,28 @@ impl<H: Handler> Consumer<H> {
 
     /// Consumes until shutdown.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let mut batches = min_interval(self.processor.settings.min_interval);
+        let mut batches = BatchInterval::new(self.processor.settings.batch_interval_max);
         self.progress = Progress::current(self.processor.settings.client_stall_max);
         let mut ended = Ok(());
         while !shutdown.is_cancelled() && ended.is_ok() {
-            batches.tick().await;
+            batches.begin().await;
             tokio::select! {
                 collected = self.collect(Duration::MAX) => ended = collected,
                 () = shutdown.cancelled() => break,
             }
+            let started = Instant::now();
             let grace = async {
                 shutdown.cancelled().await;
                 tokio::time::sleep(SHUTDOWN_GRACE).await;
             };
             tokio::select! {
-                processed = self.process() => ended = ended.and(processed.map(|_| ())),
+                processed = self.process() => {
+                    let full = self.processor.settings.batch_messages_max;
+                    if processed.as_ref().is_ok_and(|it| !it.is_free() && it.messages() < full) {
+                        batches.ended(started);
+                    }
+                    ended = ended.and(processed.map(|_| ()));
+                }
                 // An open transaction rolls back. If it committed, the redelivered messages are
                 // duplicates.
                 () = grace => {}

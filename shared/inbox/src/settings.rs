@@ -10,13 +10,17 @@ pub struct Settings {
     pub group: String,
     /// Maximum number of messages in one transaction.
     pub batch_messages_max: usize,
-    /// Shortest time from the start of one batch to the start of the next. Under load batches grow
-    /// and cost less per message. A message that arrives while the consumer is idle does not wait.
-    pub min_interval: Duration,
+    /// Longest time that the consumer waits from the start of one batch to the start of the next, so that batches
+    /// grow under load. See `service_kit::BatchInterval`.
+    pub batch_interval_max: Duration,
     /// How long the broker may hold a fetch that has no messages.
     pub fetch_wait_max_ms: u32,
     /// How long the broker waits for a heartbeat before it gives the partitions to other consumers.
     pub session_timeout_ms: u32,
+    /// The name of this process in its group, unique among its replicas. A new client with the same name takes
+    /// the partitions of the old one immediately, instead of at the end of its session. `None` for a consumer that
+    /// gets a new identity with each start, and leaves the group when it stops.
+    pub instance_id: Option<String>,
     /// Longest time between two polls of the client. Then the broker gives the partitions to other
     /// consumers. It is also how long the broker waits in a rebalance for a member that has
     /// vanished, and nearly how long the client waits for the broker's answer. So it must be short,
@@ -56,11 +60,12 @@ impl Settings {
             topic: topic.to_owned(),
             group: group.to_owned(),
             batch_messages_max: 500,
-            min_interval: Duration::from_millis(20),
+            batch_interval_max: Duration::from_millis(20),
             fetch_wait_max_ms: 500,
             // The minimum that brokers allow by default. The messages of a killed consumer wait
             // this long for their next owner.
             session_timeout_ms: 6_000,
+            instance_id: None,
             poll_interval_max: Duration::from_secs(45),
             client_stall_max: Duration::from_secs(60),
             reconnect_after: Duration::from_secs(15),

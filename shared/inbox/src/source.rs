@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use events::EventType;
 use futures_util::FutureExt as _;
 use rdkafka::consumer::{CommitMode, Consumer as _};
@@ -22,12 +22,19 @@ use crate::settings::Settings;
 
 /// Longest wait for the broker while a partition is set back to its start.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A consumer whose clients lose their place in the group this often, within this time, has the name of another one.
+const FENCED_MAX: usize = 3;
+const FENCED_WITHIN: Duration = Duration::from_secs(60);
 /// A client that misses this many reports of its statistics hangs.
 const REPORTS_MISSED_MAX: u32 = 5;
 
 pub(crate) struct Source {
     kafka: Client,
     settings: Settings,
+    /// The client can never continue, because another one joined the group under its name.
+    is_fenced: AtomicBool,
+    /// When that happened lately.
+    fenced_at: Vec<Instant>,
     /// All brokers became unreachable while this client had partitions.
     brokers_lost: AtomicBool,
     /// Since when the client should have delivered something.
@@ -43,6 +50,8 @@ impl Source {
         Ok(Self {
             kafka: client::subscribe(settings, &lag)?,
             settings: settings.clone(),
+            is_fenced: AtomicBool::new(false),
+            fenced_at: Vec::new(),
             brokers_lost: AtomicBool::new(false),
             overdue_since: None,
             changes: Mutex::default(),
@@ -56,11 +65,33 @@ impl Source {
     /// the old client remembers positions in a log that no longer exists. It may wait at such a
     /// position forever, and would commit offsets that now belong to other messages.
     pub(crate) fn reconnect_if_lost(&mut self, batch: &mut Batch) -> anyhow::Result<()> {
+        if self.is_fenced.swap(false, Ordering::AcqRel) {
+            return self.replace_fenced_client(batch);
+        }
         if !self.brokers_lost.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
         tracing::info!("all brokers lost, joining the group again");
         self.replace_client(batch, "brokers lost")
+    }
+
+    /// Replaces a client whose place in the group another one has. That one may be the client itself: if a broker
+    /// dies before it responds to a join, the client joins again. Two processes with one name take the place from
+    /// each other again and again, so one of them has to end.
+    fn replace_fenced_client(&mut self, batch: &mut Batch) -> anyhow::Result<()> {
+        self.fenced_at.retain(|at| at.elapsed() < FENCED_WITHIN);
+        self.fenced_at.push(Instant::now());
+        let group = &self.settings.group;
+        let name = self.settings.instance_id.as_deref().unwrap_or_default();
+        ensure!(
+            self.fenced_at.len() < FENCED_MAX,
+            "another process joined the group {group} as {name}: give each process its own instance id"
+        );
+        tracing::warn!(
+            name,
+            "another client has this name, joining the group again"
+        );
+        self.replace_client(batch, "fenced")
     }
 
     /// Replaces a client that is cut off, or delivers nothing for too long although it should.
@@ -227,6 +258,9 @@ impl Source {
             }
             Err(error) => {
                 tracing::warn!(%error, "receive failed");
+                if matches!(error, KafkaError::MessageConsumptionFatal(_)) {
+                    self.is_fenced.store(true, Ordering::Release);
+                }
                 let all_down = KafkaError::MessageConsumption(RDKafkaErrorCode::AllBrokersDown);
                 // A client without partitions remembers no positions. It reconnects by itself.
                 if error == all_down && self.has_partitions() {

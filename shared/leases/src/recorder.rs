@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use service_kit::{Progress, database, min_interval};
+use service_kit::{BatchInterval, Progress, database};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -10,8 +10,8 @@ use crate::Done;
 
 /// Maximum number of results in one commit.
 const BATCH_MAX: usize = 200;
-/// Shortest time between two commits. Under load more results share one commit.
-const MIN_INTERVAL: Duration = Duration::from_millis(20);
+/// Longest interval between two commits. Under load more results share one commit.
+const BATCH_INTERVAL_MAX: Duration = Duration::from_millis(20);
 /// How many times a commit is repeated immediately after Postgres rolled it back: a deadlock, or a
 /// conflict of serializable transactions. One of the transactions of a deadlock succeeds, so few repeats are
 /// enough.
@@ -73,11 +73,15 @@ impl<R: Record> Recorder<R> {
     /// repeated after an orderly shutdown.
     pub async fn run(mut self) -> anyhow::Result<()> {
         let mut batch = Vec::with_capacity(BATCH_MAX);
-        let mut batches = min_interval(MIN_INTERVAL);
+        let mut batches = BatchInterval::new(BATCH_INTERVAL_MAX);
         while self.results.recv_many(&mut batch, BATCH_MAX).await > 0 {
+            let started = tokio::time::Instant::now();
             self.record_or_log(&batch).await;
+            if batch.len() < BATCH_MAX {
+                batches.ended(started);
+            }
             batch.clear();
-            batches.tick().await;
+            batches.begin().await;
         }
         Ok(())
     }

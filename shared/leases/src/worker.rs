@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use service_kit::{FairShare, Place, Progress, database, min_interval};
+use service_kit::{BatchInterval, FairShare, Place, Progress, database};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,8 +17,8 @@ use crate::starter::Backlog;
 use crate::{Clock, LeaseEnd, Queues};
 use slots::{Slots, StepOutcome};
 
-/// Shortest time between two leases. Under load each lease then takes more rows.
-const MIN_INTERVAL: Duration = Duration::from_millis(20);
+/// Longest interval between two leases. Under load each lease then takes more rows.
+const BATCH_INTERVAL_MAX: Duration = Duration::from_millis(20);
 /// The usual [`Settings::store_wait_max`].
 pub const STORE_WAIT_MAX: Duration = Duration::from_secs(15);
 /// Longest time of one step besides the lease: recording a result frees the slot that a step waits
@@ -155,10 +155,11 @@ impl<W: Work> Worker<W> {
     /// Runs until shutdown. Calls in flight continue after it. Each call holds a sender, so the
     /// recorder waits for the last call.
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let mut batches = min_interval(MIN_INTERVAL);
+        let mut batches = BatchInterval::new(BATCH_INTERVAL_MAX);
         let progress = Progress::current(self.settings.lease + STEP_SLACK);
         while !shutdown.is_cancelled() {
-            batches.tick().await;
+            batches.begin().await;
+            let started = tokio::time::Instant::now();
             progress.begin();
             let (pause, is_short) = tokio::select! {
                 step = self.try_step() => match step {
@@ -166,6 +167,7 @@ impl<W: Work> Worker<W> {
                     Ok(StepOutcome { leased: 0, is_short: true }) => (self.settings.poll, true),
                     Ok(StepOutcome { leased, is_short }) => {
                         progress.end();
+                        batches.ended(started);
                         if leased > 0 {
                             continue;
                         }

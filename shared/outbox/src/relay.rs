@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use events::EventType;
-use service_kit::{Progress, QueueWait, UNPROTECTED, min_interval};
+use service_kit::{BatchInterval, Progress, QueueWait, UNPROTECTED};
 use sqlx::postgres::PgConnectOptions;
 use telemetry::metric;
 use tokio::sync::Notify;
@@ -95,20 +95,31 @@ impl Relay {
 
     /// Publishes until shutdown. Errors are logged and retried: the rows are safe in their table.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let mut batches = min_interval(self.settings.min_interval);
+        let mut batches = BatchInterval::new(self.settings.batch_interval_max);
         // A step waits for the broker once, and for the database a few times.
         let progress =
             Progress::current(self.delivery_wait_max() + 6 * self.settings.store_wait_max);
         while !shutdown.is_cancelled() {
-            batches.tick().await;
+            batches.begin().await;
+            let started = tokio::time::Instant::now();
             let running = progress.step();
             let Some(step) = finish(self.step(), &shutdown).await else {
                 break;
             };
             drop(running);
             let pause = match step {
-                Ok(StepOutcome::Published(_) | StepOutcome::Held { .. }) => continue,
-                Ok(StepOutcome::Idle) => {
+                Ok(StepOutcome::Published(rows)) if self.left_rows(rows) => {
+                    if 2 * rows <= usize::from(self.settings.batch_rows_max) {
+                        batches.ended(started);
+                    }
+                    continue;
+                }
+                Ok(StepOutcome::Held { .. }) => {
+                    batches.ended(started);
+                    continue;
+                }
+                Ok(StepOutcome::Idle | StepOutcome::Published(_)) => {
+                    batches.ended(started);
                     self.sleep_until_woken(&shutdown).await;
                     continue;
                 }
@@ -259,6 +270,13 @@ impl Relay {
             self.producer = kafka::producer(&self.settings)?;
         }
         Ok(())
+    }
+
+    /// Whether a batch of this many rows may have left others in the table. A relay reads the same number of
+    /// rows of each of its shards.
+    fn left_rows(&self, rows: usize) -> bool {
+        let shards = self.session.as_ref().map_or(1, Session::shards);
+        rows >= usize::from(self.settings.batch_rows_max).div_ceil(shards)
     }
 
     async fn sleep_until_woken(&self, shutdown: &CancellationToken) {

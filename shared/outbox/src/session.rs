@@ -43,6 +43,7 @@ pub(crate) fn options(database: PgConnectOptions, idle_max: Duration) -> PgConne
         ("enable_sort", "off"),
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
+        ("plan_cache_mode", "force_generic_plan"),
         ("jit", "off"),
     ])
 }
@@ -66,6 +67,11 @@ pub(crate) async fn open<'a>(
 }
 
 impl Session {
+    /// How many shards the relay owns, at least 1.
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len().max(1)
+    }
+
     /// Keeps the session alive while the relay waits for the broker.
     pub(crate) async fn keep_alive(&mut self) -> anyhow::Result<()> {
         let ping = async { Ok(self.connection.ping().await?) };

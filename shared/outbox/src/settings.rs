@@ -8,9 +8,9 @@ pub struct Settings {
     pub topic: String,
     /// Maximum number of rows that are read, produced and marked together.
     pub batch_rows_max: u16,
-    /// Shortest time from the start of one batch to the start of the next. Under load batches grow
-    /// and cost less per row. A row that is written while the relay is idle does not wait.
-    pub min_interval: Duration,
+    /// Longest time that the relay waits from the start of one batch to the start of the next, so that batches grow
+    /// under load. See `service_kit::BatchInterval`.
+    pub batch_interval_max: Duration,
     /// How long an idle relay sleeps if nothing wakes it. This poll finds the rows of a replica that
     /// died.
     pub poll_interval: Duration,
@@ -41,7 +41,7 @@ impl Settings {
             brokers: brokers.into(),
             topic: topic.into(),
             batch_rows_max: 500,
-            min_interval: Duration::from_millis(20),
+            batch_interval_max: Duration::from_millis(20),
             poll_interval: Duration::from_millis(250),
             rebalance_interval: Duration::from_secs(1),
             full_read_interval: Duration::from_secs(60),

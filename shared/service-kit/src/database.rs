@@ -61,6 +61,9 @@ pub fn connect_lazy(settings: &Settings, application: &'static str) -> anyhow::R
         // Nor may a queue be read in the order of another index and sorted. A sort of rows that no
         // index orders still works.
         ("enable_sort", "off"),
+        // One plan per statement and connection. Otherwise Postgres plans some statements at every call, because
+        // it expects better plans for known parameters, although each statement has only one sensible plan.
+        ("plan_cache_mode", "force_generic_plan"),
         ("jit", "off"),
         // Locks are held for one short transaction. A longer wait means that the holder is paused.
         ("lock_timeout", "2000"),

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod backoff;
+mod batch_interval;
 pub mod body;
 pub mod crash;
 pub mod database;
@@ -27,6 +28,7 @@ pub mod unprotected;
 pub mod workers;
 
 pub use backoff::Backoff;
+pub use batch_interval::BatchInterval;
 pub use fair_share::{FairShare, Place};
 pub use gauges::{Gauges, Reading};
 pub use min_interval::min_interval;

@@ -1,12 +1,11 @@
-//! Lets batches grow under load, without a delay when idle.
+//! Keeps periodic work from following itself too soon.
 
 use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// Ticks immediately if the last tick was at least `period` ago. Otherwise waits for the rest of
-/// the period. A worker that ticks before each batch starts immediately when idle, and has larger
-/// batches when busy.
+/// the period.
 pub fn min_interval(period: Duration) -> Interval {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

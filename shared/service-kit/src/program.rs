@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::process::ExitCode;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -22,12 +23,26 @@ where
     if let Err(error) = crate::crash::arm_from_env() {
         return fail(name, &error);
     }
+    raise_open_files_limit();
     let result = program.await;
     // Dropping the guard flushes spans and blocks, so it must not run on a thread of the runtime.
     let _ = tokio::task::spawn_blocking(move || drop(guard)).await;
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(name, &error),
+    }
+}
+
+/// Each connection is an open file. Many systems start a program with a limit of 1,024, which it may raise to the hard
+/// limit itself.
+fn raise_open_files_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::info!(%error, "limit of open files not raised");
     }
 }
 

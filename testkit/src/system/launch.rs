@@ -156,6 +156,10 @@ pub(super) fn spec(
         set("KAFKA_TOPIC", endpoints.topic.clone());
         set("KAFKA_GROUP", endpoints.group(service));
     }
+    // The embedded broker knows no names: it would wait for the end of the session even after a clean stop.
+    if service.uses_kafka() && !embedded_broker {
+        set("KAFKA_GROUP_INSTANCE_ID", replica.name());
+    }
     if service.uses_kafka() && embedded_broker {
         set(
             "KAFKA_FETCH_WAIT_MAX_MS",

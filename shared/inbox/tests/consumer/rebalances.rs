@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use uuid::Uuid;
 
 use crate::effects::{ALWAYS, Effects};
-use crate::harness::PARTITIONS;
 use crate::harness::{Harness, event, eventually};
+use crate::harness::{PARTITIONS, WAIT_MAX};
 
 /// Messages 1 to `count` of one order in each partition.
 async fn fill(harness: &Harness, count: i32) -> Vec<Uuid> {
@@ -144,4 +144,52 @@ async fn joining_and_leaving_consumers_process_once_in_order() {
         guest.await.unwrap().unwrap();
     }
     all_once_and_in_order(&harness, &orders, 42).await;
+}
+
+/// Settings of a process with a name, and with a session that does not end during the test.
+fn named(harness: &Harness) -> inbox::Settings {
+    let mut settings = harness.settings();
+    settings.instance_id = Some("payment-1".to_owned());
+    settings.session_timeout_ms = 600_000;
+    settings
+}
+
+#[tokio::test]
+async fn named_consumer_continues_before_its_session_ends() {
+    let harness = Harness::create().await;
+    let orders = fill(&harness, 1).await;
+    let (_, killed) = harness.run(named(&harness), Effects::default());
+    all_once_and_in_order(&harness, &orders, 1).await;
+    // Like a killed process, a named client does not leave its group.
+    killed.abort();
+    assert!(killed.await.unwrap_err().is_cancelled());
+    publish(&harness, &orders, 2..=2).await;
+    let (_shutdown, _restarted) = harness.run(named(&harness), Effects::default());
+    all_once_and_in_order(&harness, &orders, 2).await;
+}
+
+#[tokio::test]
+async fn one_of_two_consumers_with_one_name_ends() {
+    let harness = Harness::create().await;
+    let orders = fill(&harness, 1).await;
+    let settings = inbox::Settings {
+        // A client that has lost its place notices it at its next heartbeat.
+        session_timeout_ms: harness.settings().session_timeout_ms,
+        ..named(&harness)
+    };
+    let (_first_shutdown, first) = harness.run(settings.clone(), Effects::default());
+    all_once_and_in_order(&harness, &orders, 1).await;
+    let (_second_shutdown, second) = harness.run(settings, Effects::default());
+    let one = async {
+        tokio::select! {
+            ended = first => ended,
+            ended = second => ended,
+        }
+    };
+    let ended = tokio::time::timeout(WAIT_MAX, one).await;
+    let ended = ended.expect("one consumer ends").unwrap();
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("as payment-1"), "{error}");
+    publish(&harness, &orders, 2..=2).await;
+    all_once_and_in_order(&harness, &orders, 2).await;
 }
