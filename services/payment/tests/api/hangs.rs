@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::application::{self, Running};
 use crate::harness::{Harness, eventually};
-use crate::provider::{call_count, calls, mount_captures};
+use crate::provider::{calls, expected_call, mount_captures};
 use crate::reconciling::{charge, mount_ledger, reconciler};
 
 /// Longer than every timeout of the service.
@@ -44,17 +44,21 @@ async fn chargers_recover_from_silent_store_connections() {
     mount_captures(&harness.psp).await;
     let store = FaultProxy::to(&harness.url).await.unwrap();
     let running = application::start_impatient(&harness, &["--database-url", &store.url]).await;
-    captured(&harness, harness.open_new().await).await;
+    let first = harness.open_new().await;
+    captured(&harness, first).await;
     store.silence();
     eventually("every charger waits for the store", async || {
         store.unanswered() >= CHARGERS
     })
     .await;
-    let order = harness.open_new().await;
+    let second = harness.open_new().await;
     // New connections work again, the old ones stay silent.
     store.open();
-    captured(&harness, order).await;
-    assert_eq!(call_count(&harness.psp).await, 2);
+    captured(&harness, second).await;
+    // The recorder may get an old connection too. Its result is then discarded, and the call repeated.
+    let mut calls = calls(&harness.psp).await;
+    calls.dedup();
+    assert_eq!(calls, [first, second].map(|order| expected_call(order, 1)));
     stop_when_ready(running).await;
 }
 
