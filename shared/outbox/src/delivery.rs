@@ -222,8 +222,10 @@ fn outcome_of(
 ) -> RowOutcome {
     let error = match report {
         Ok(Ok(delivery)) => {
-            let waited = (Utc::now() - row.created_at).to_std().unwrap_or_default();
-            metrics::histogram!(metric::OUTBOX_WAIT_SECONDS).record(waited);
+            if !row.republished {
+                let waited = (Utc::now() - row.created_at).to_std().unwrap_or_default();
+                metrics::histogram!(metric::OUTBOX_WAIT_SECONDS).record(waited);
+            }
             return RowOutcome::Delivered(Position {
                 partition: delivery.partition,
                 offset: delivery.offset,

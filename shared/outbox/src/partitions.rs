@@ -190,7 +190,7 @@ pub(crate) async fn mark_unpublished(
 ) -> sqlx::Result<u64> {
     let std::ops::Range { start, end } = pages;
     let sql = format!(
-        "update {name} set published_at = null
+        "update {name} set published_at = null, republished = true
          where ctid >= '({start},0)'::tid and ctid < '({end},0)'::tid
            and created_at >= $1 and created_at < $2 and published_at is not null"
     );

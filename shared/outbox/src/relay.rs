@@ -195,7 +195,7 @@ impl Relay {
             let new = deliveries
                 .delivered
                 .iter()
-                .filter(|_| !session.republishing);
+                .filter(|it| !it.row.republished);
             let newest = new.map(|it| it.row.created_at).max();
             self.wait.end(newest.map(SystemTime::from));
         }

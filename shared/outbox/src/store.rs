@@ -19,6 +19,8 @@ pub(crate) struct Row {
     pub(crate) traceparent: Option<String>,
     pub(crate) payload: String,
     pub(crate) created_at: DateTime<Utc>,
+    /// Published before, and now again.
+    pub(crate) republished: bool,
 }
 
 /// The oldest unpublished rows above the floors, at most `rows_max` per shard and only those created
@@ -37,11 +39,12 @@ pub(crate) async fn unpublished(
         r#"select row.id as "id!", row.shard as "shard!", row.event_id as "event_id!",
                   row.event_type as "event_type!", row.source as "source!",
                   row.subject as "subject!", row.correlation_id as "correlation_id!",
-                  row.traceparent, row.payload as "payload!", row.created_at as "created_at!"
+                  row.traceparent, row.payload as "payload!", row.created_at as "created_at!",
+                  row.republished as "republished!"
            from unnest($1::bigint[], $2::bigint[]) as mine (floor, ceiling)
            cross join lateral (
                select id, shard, event_id, event_type, source, subject, correlation_id,
-                      traceparent, payload, created_at
+                      traceparent, payload, created_at, republished
                from outbox
                where published_at is null and not held
                  and (shard::bigint << 48) + id > mine.floor

@@ -70,5 +70,6 @@ fn row(event: Envelope) -> Row {
         traceparent: event.traceparent,
         payload: event.payload,
         created_at: event.time,
+        republished: false,
     }
 }

@@ -7,6 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use outbox::{StepOutcome, republish};
 use reqwest::Method;
 use serde_json::{Value, json};
+use service_kit::Pressure;
 use uuid::Uuid;
 
 use crate::harness::{Harness, audit_row, event, eventually, numbers};
@@ -51,6 +52,36 @@ async fn republished_events_keep_their_ids_and_order() {
     let mut twice = [ids(&first), ids(&first)].concat();
     twice.sort();
     assert_eq!(ids(&messages), twice);
+}
+
+#[tokio::test]
+async fn republished_event_has_not_waited() {
+    let harness = Harness::create().await;
+    harness.write(&[event(Uuid::new_v4(), 1)]).await;
+    let mut relay = harness.relay(harness.settings());
+    relay.step().await.unwrap();
+    make_events_old(&harness).await;
+    republish(&harness.pool, long_ago(), "test").await.unwrap();
+    // This relay connects after the republication has ended.
+    let pressure = Pressure::default();
+    let mut relay = harness.relay(harness.settings()).watched(pressure.queue());
+    assert_eq!(relay.step().await.unwrap(), StepOutcome::Published(1));
+    assert!(pressure.waits().seconds < OLD_SECONDS / 2.0);
+    // An event that was never published has waited.
+    harness.write(&[event(Uuid::new_v4(), 2)]).await;
+    make_events_old(&harness).await;
+    assert_eq!(relay.step().await.unwrap(), StepOutcome::Published(1));
+    assert!(pressure.waits().seconds > OLD_SECONDS / 2.0);
+}
+
+const OLD_SECONDS: f64 = 3_600.0;
+
+async fn make_events_old(harness: &Harness) {
+    sqlx::query("update outbox set created_at = now() - make_interval(secs => $1)")
+        .bind(OLD_SECONDS)
+        .execute(&harness.pool)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
