@@ -104,12 +104,8 @@ async fn pause(harness: &Harness, length: Duration, victim: Option<&str>) -> any
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_order_ships_after_each_broker_pause() -> anyhow::Result<()> {
-    let pauses = match std::env::var("BROKER_PAUSES") {
-        Ok(pauses) => pauses.parse().context("BROKER_PAUSES is not a number")?,
-        Err(_) => PAUSES_DEFAULT,
-    };
+/// Starts a system and pauses its broker this often. `name` tells the systems apart in the output.
+async fn survive_pauses(name: &str, pauses: usize) -> anyhow::Result<()> {
     let mut options = SystemOptions::for_test();
     options.kafka = Kafka::Apache;
     options.replicas = PerService::from_fn(|service| if service.uses_kafka() { 2 } else { 1 });
@@ -128,9 +124,24 @@ async fn every_order_ships_after_each_broker_pause() -> anyhow::Result<()> {
         let healed = wait_until_shipped(&harness).await?;
         // Kept in the output of the long tests: how long each heal took.
         eprintln!(
-            "pause {number} of {pauses}: {seconds} s, victim {victim:?}, shipped after {healed:?}"
+            "{name} system, pause {number} of {pauses}: {seconds} s, victim {victim:?}, shipped after {healed:?}"
         );
     }
     harness.expect_settled().await?;
     harness.stop().await
+}
+
+/// The pauses are shared by two systems, which mostly wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_order_ships_after_each_broker_pause() -> anyhow::Result<()> {
+    let pauses: usize = match std::env::var("BROKER_PAUSES") {
+        Ok(pauses) => pauses.parse().context("BROKER_PAUSES is not a number")?,
+        Err(_) => PAUSES_DEFAULT,
+    };
+    let second = pauses / 2;
+    tokio::try_join!(
+        survive_pauses("first", pauses - second),
+        survive_pauses("second", second)
+    )?;
+    Ok(())
 }
