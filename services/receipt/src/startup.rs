@@ -19,8 +19,9 @@ use crate::sender::Sender;
 use crate::{routes, smtp, timeline};
 
 /// Mails that are leased for each connection. A connection is idle while its mail is recorded and the
-/// next ones are leased, unless further mails already wait for it.
-const MAILS_PER_CONNECTION_MAX: usize = 4;
+/// next ones are leased, unless further mails already wait for it. A busy consumer logs hundreds of mails in one
+/// commit: with enough slots they are logged already leased, and need no statement of their own.
+const MAILS_PER_CONNECTION_MAX: usize = 16;
 
 pub async fn build(config: Config) -> anyhow::Result<Application> {
     config.check()?;

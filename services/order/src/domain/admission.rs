@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 /// Orders slow down from this part of the longest wait on.
-const SLOW_FROM: f64 = 1.0 / 30.0;
+const SLOW_FROM: f64 = 0.01;
+/// From this part on they are delayed by [`DELAY_MAX`]. Much less than 1: what clients send in addition must be small
+/// long before the limit.
+const SLOWEST_FROM: f64 = 0.1;
 /// The response to a new order is delayed by this at most.
 const DELAY_MAX: Duration = Duration::from_secs(2);
 /// A principal that sends little sees this part of the common wait: its orders are shed later than the others.
@@ -38,7 +41,7 @@ pub fn admit(waiting: Waiting, wait_max: Duration) -> Admittance {
     if part >= 1.0 {
         return Admittance::Shed;
     }
-    let slow = ((part - SLOW_FROM) / (1.0 - SLOW_FROM)).max(0.0);
+    let slow = ((part - SLOW_FROM) / (SLOWEST_FROM - SLOW_FROM)).clamp(0.0, 1.0);
     // A principal that waits because of its own orders is delayed in full.
     let weight = if waiting.own.is_zero() { weight } else { 1.0 };
     Admittance::Accept {
@@ -53,9 +56,13 @@ mod tests {
     const MAX: Duration = Duration::from_secs(30);
 
     fn after(common: u64, own: u64, weight: f64) -> Admittance {
+        after_ms(common * 1_000, own * 1_000, weight)
+    }
+
+    fn after_ms(common_ms: u64, own_ms: u64, weight: f64) -> Admittance {
         let waiting = Waiting {
-            common: Duration::from_secs(common),
-            own: Duration::from_secs(own),
+            common: Duration::from_millis(common_ms),
+            own: Duration::from_millis(own_ms),
             weight,
         };
         admit(waiting, MAX)
@@ -71,9 +78,12 @@ mod tests {
     #[test]
     fn order_is_delayed_more_the_longer_others_wait() {
         assert_eq!(delay(after(0, 0, 1.0)), Duration::ZERO);
-        assert_eq!(delay(after(1, 0, 1.0)), Duration::ZERO);
-        let (some, more) = (delay(after(10, 0, 1.0)), delay(after(29, 0, 1.0)));
+        assert_eq!(delay(after_ms(300, 0, 1.0)), Duration::ZERO);
+        let (some, more) = (delay(after(1, 0, 1.0)), delay(after(2, 0, 1.0)));
         assert!(Duration::ZERO < some && some < more && more < DELAY_MAX);
+        for wait in [3, 10, 29] {
+            assert_eq!(delay(after(wait, 0, 1.0)), DELAY_MAX, "after {wait} s");
+        }
     }
 
     #[test]
