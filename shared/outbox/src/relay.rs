@@ -192,10 +192,7 @@ impl Relay {
         count_published(&deliveries);
         if deliveries.undelivered == 0 {
             // Events that are published again have waited for nothing.
-            let new = deliveries
-                .delivered
-                .iter()
-                .filter(|it| !it.row.republished);
+            let new = deliveries.delivered.iter().filter(|it| !it.row.republished);
             let newest = new.map(|it| it.row.created_at).max();
             self.wait.end(newest.map(SystemTime::from));
         }
