@@ -7,7 +7,7 @@ use crate::harness::Harness;
 const ENQUEUE_SQL: &str = include_str!("../../queries/enqueue.sql");
 
 /// Columns that the table or the relay fills.
-const OWN_COLUMNS: [&str; 4] = ["id", "created_at", "published_at", "held"];
+const OWN_COLUMNS: [&str; 5] = ["id", "created_at", "published_at", "held", "republished"];
 
 #[test]
 fn enqueue_fills_the_columns_of_the_contract() {
