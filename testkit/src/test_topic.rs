@@ -9,7 +9,7 @@ use std::time::Duration;
 use events::{Envelope, Event, Origin, header};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::consumer::{BaseConsumer, Consumer as _, StreamConsumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, StreamConsumer};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::{BorrowedMessage, Header, Headers as _, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
@@ -198,21 +198,35 @@ impl TestTopic {
 
     /// The offset that the group committed for each partition, if any.
     pub fn committed(&self, group: &str) -> Vec<Option<i64>> {
-        let observer: BaseConsumer = config(&self.brokers)
-            .set("group.id", group)
-            .create()
-            .unwrap();
-        let mut partitions = TopicPartitionList::new();
-        partitions.add_partition_range(&self.name, 0, self.partitions - 1);
-        let committed = observer
-            .committed_offsets(partitions, BROKER_TIMEOUT)
-            .unwrap();
         let offset = |offset| match offset {
             Offset::Offset(offset) => Some(offset),
             _ => None,
         };
+        let committed = self.offsets(group);
         let elements = committed.elements();
         elements.iter().map(|e| offset(e.offset())).collect()
+    }
+
+    /// The group's offsets with their metadata.
+    pub fn offsets(&self, group: &str) -> TopicPartitionList {
+        let mut partitions = TopicPartitionList::new();
+        partitions.add_partition_range(&self.name, 0, self.partitions - 1);
+        let observer = self.observer(group);
+        let committed = observer.committed_offsets(partitions, BROKER_TIMEOUT);
+        committed.unwrap()
+    }
+
+    /// Commits the group's offsets. The group must be empty.
+    pub fn set_offsets(&self, group: &str, offsets: &TopicPartitionList) {
+        let committed = self.observer(group).commit(offsets, CommitMode::Sync);
+        committed.unwrap();
+    }
+
+    fn observer(&self, group: &str) -> BaseConsumer {
+        config(&self.brokers)
+            .set("group.id", group)
+            .create()
+            .unwrap()
     }
 
     /// Deletes the group and its offsets.

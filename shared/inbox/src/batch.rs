@@ -7,8 +7,8 @@ use events::EventType;
 use rdkafka::message::{BorrowedMessage, Message as _};
 use uuid::Uuid;
 
-use crate::consumed::Mark;
 use crate::delivery::Delivery;
+use crate::mark::Mark;
 use crate::raw_message::{self, DecodeError, Position, RawMessage};
 
 #[derive(Default)]
@@ -80,12 +80,6 @@ impl Batch {
     pub(crate) fn skipped(&self) -> usize {
         let all = self.partitions.values();
         all.map(|progress| progress.skipped).sum()
-    }
-
-    /// Partition and next offset, to be stored once everything in the batch is committed.
-    pub(crate) fn next_offsets(&self) -> impl Iterator<Item = (i32, i64)> {
-        let all = self.partitions.iter();
-        all.map(|(partition, progress)| (*partition, progress.next_offset))
     }
 
     /// Partition, first and next offset.

@@ -47,8 +47,8 @@ impl Client {
     }
 
     /// Another reference, for a thread that may block.
-    pub(crate) fn share(&self) -> Arc<StreamConsumer<Assignment>> {
-        self.kafka.clone()
+    pub(crate) fn shared(&self) -> &Arc<StreamConsumer<Assignment>> {
+        &self.kafka
     }
 
     /// Leaves the group, so that other consumers need not wait for the end of the session. Waits for a

@@ -105,7 +105,7 @@ impl<H: Handler> Consumer<H> {
         metrics::counter!(metric::INBOX_CLIENTS_REPLACED, "reason" => "hung").increment(0);
         Ok(Self {
             source: Source::subscribe(&settings)?,
-            log_check: LogCheck::new(&settings, pool.clone())?,
+            log_check: LogCheck::new(&settings)?,
             progress: Progress::current(settings.client_stall_max),
             processor: Arc::new(Processor {
                 settings,
@@ -195,8 +195,9 @@ impl<H: Handler> Consumer<H> {
             match self.processor.process(&mut self.batch).await {
                 Ok(()) => {
                     self.progress.end();
-                    self.source.store_offsets(&self.batch);
+                    self.follow_assignment();
                     self.log_check.processed(&self.batch);
+                    self.source.store_offsets(&self.log_check.take_progress());
                     let batch = std::mem::take(&mut self.batch);
                     self.wait.end(batch.newest());
                     return Ok(StepOutcome::Processed {
@@ -240,21 +241,24 @@ impl<H: Handler> Consumer<H> {
         Ok(())
     }
 
-    /// Starts over in partitions whose log was replaced. Nothing of them is in the batch.
-    async fn check_log(&mut self) {
+    fn follow_assignment(&mut self) {
         let changes = self.source.take_changes();
         self.log_check.revoked(&changes.revoked);
         if !changes.assigned.is_empty() {
-            self.log_check.assigned(changes.assigned);
+            self.log_check.assigned(&changes.assigned);
         }
-        self.log_check.poll().await;
+    }
+
+    /// Starts over in partitions whose log was replaced. Nothing of them is in the batch.
+    async fn check_log(&mut self) {
+        self.follow_assignment();
+        let (client, lag) = (self.source.client(), &self.source.lag);
+        self.log_check.poll(client, lag).await;
+        self.source.store_offsets(&self.log_check.take_progress());
         for partition in self.log_check.replaced() {
-            let started_over = async {
-                self.source.start_over(partition).await?;
-                self.log_check.started_over(partition).await
-            };
-            match started_over.await {
+            match self.source.start_over(partition).await {
                 Ok(()) => {
+                    self.log_check.started_over(partition);
                     metrics::counter!(metric::INBOX_LOG_REPLACED).increment(1);
                     tracing::warn!(partition, "log was replaced, reading it from its start");
                 }

@@ -24,6 +24,8 @@ struct PartitionLag {
     messages: i64,
     /// Whether the client has messages to deliver, or to fetch.
     has_unread: bool,
+    /// The end of the log that a check found. A client that hangs may not know it.
+    log_end: Option<i64>,
 }
 
 impl Lag {
@@ -44,6 +46,13 @@ impl Lag {
         }
     }
 
+    /// A check of the log found the end of this partition.
+    pub(crate) fn found_end(&self, partition: i32, end: i64) {
+        if let Some(lag) = self.lock().partitions.get_mut(&partition) {
+            lag.log_end = Some(end);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,6 +67,9 @@ impl State {
         metrics::gauge!(metric::INBOX_LAG_MESSAGES).set(self.messages() as f64);
     }
 }
+
+/// How the client's statistics say that an offset is unknown.
+const UNKNOWN: i64 = -1_001;
 
 /// One client's reports on its partitions.
 pub(crate) struct LagReporter {
@@ -83,7 +95,7 @@ impl LagReporter {
             let partitions = statistics.topics.values().flat_map(|it| &it.partitions);
             for (id, partition) in partitions {
                 if let Some(lag) = lags.get_mut(id) {
-                    *lag = partition_lag(partition).unwrap_or(*lag);
+                    *lag = partition_lag(partition, lag.log_end).unwrap_or(*lag);
                 }
             }
         });
@@ -107,10 +119,10 @@ impl LagReporter {
 /// Messages from the stored or committed offset to the last readable message; from the start of the
 /// partition if the group never stored an offset. The client's own lag figures miss offsets that are
 /// stored but not committed, and partitions of a new group. Unknown offsets are negative.
-fn partition_lag(partition: &Partition) -> Option<PartitionLag> {
+fn partition_lag(partition: &Partition, log_end: Option<i64>) -> Option<PartitionLag> {
     let done = partition.stored_offset.max(partition.committed_offset);
     let done = if done >= 0 { done } else { partition.lo_offset };
-    let end = partition.ls_offset;
+    let end = partition.ls_offset.max(log_end.unwrap_or(UNKNOWN));
     // Markers of transactions are fetched and never delivered, so the fetch position counts.
     let fetched = if partition.next_offset >= 0 {
         partition.next_offset
@@ -120,6 +132,7 @@ fn partition_lag(partition: &Partition) -> Option<PartitionLag> {
     (done >= 0 && end >= 0).then(|| PartitionLag {
         messages: (end - done).max(0),
         has_unread: end > fetched || partition.fetchq_cnt > 0,
+        log_end,
     })
 }
 
@@ -127,16 +140,15 @@ fn partition_lag(partition: &Partition) -> Option<PartitionLag> {
 mod tests {
     use super::*;
 
-    const UNKNOWN: i64 = -1_001;
-
     fn lag(stored: i64, committed: i64, first: i64, end: i64) -> Option<i64> {
-        let lag = partition_lag(&Partition {
+        let partition = Partition {
             stored_offset: stored,
             committed_offset: committed,
             lo_offset: first,
             ls_offset: end,
             ..Partition::default()
-        });
+        };
+        let lag = partition_lag(&partition, None);
         lag.map(|lag| lag.messages)
     }
 
@@ -150,7 +162,7 @@ mod tests {
                 ls_offset: 10,
                 ..Partition::default()
             };
-            partition_lag(&partition).unwrap().has_unread
+            partition_lag(&partition, None).unwrap().has_unread
         };
         assert!(has_unread(7, 7, 0), "not fetched");
         assert!(has_unread(7, 10, 3), "fetched and not delivered");
@@ -161,6 +173,20 @@ mod tests {
         assert!(!has_unread(10, 10, 0));
         assert!(has_unread(7, UNKNOWN, 0), "the fetch has not begun");
         assert!(!has_unread(10, UNKNOWN, 0));
+    }
+
+    #[test]
+    fn client_that_does_not_fetch_has_unread_messages() {
+        let partition = Partition {
+            stored_offset: 6,
+            next_offset: 6,
+            ls_offset: 6,
+            ..Partition::default()
+        };
+        let lag = |end| partition_lag(&partition, end).unwrap();
+        assert_eq!((lag(None).messages, lag(None).has_unread), (0, false));
+        assert_eq!((lag(Some(8)).messages, lag(Some(8)).has_unread), (2, true));
+        assert!(!lag(Some(5)).has_unread, "older than the statistics");
     }
 
     #[test]

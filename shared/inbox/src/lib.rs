@@ -3,7 +3,6 @@
 mod assignment;
 mod batch;
 mod client;
-mod consumed;
 mod consumer;
 mod delivery;
 mod fault;
@@ -11,6 +10,7 @@ mod gauge;
 mod history;
 mod lag;
 mod log_check;
+mod mark;
 mod parked;
 pub mod processed;
 mod processor;

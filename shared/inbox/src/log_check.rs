@@ -1,142 +1,201 @@
-//! Notices that the log of a partition was replaced: the topic was recreated, or the broker lost its
-//! disk. Offsets of the old log then mean other messages, and the consumer must start over.
+//! Notices that the log of a partition was replaced: the topic was recreated, the broker lost its disk or the newest
+//! messages. Offsets of the old log then mean other messages, and the consumer must start over.
 //!
-//! Neither the end of the log nor the cluster's id proves it, because the new log may have grown past
-//! the old offset. The message at a recorded position does: a check reads it back and compares its id.
-//! A check records newer positions only after it has found the older one. So the record never moves
-//! into a replaced log, even if the consumer continues to read there before the next check.
+//! Neither the end of the log nor the cluster's id proves it, because the new log may have grown past the old offset.
+//! The message at a known position does: a check reads it back and compares its id. Two rules keep that proof in the
+//! log that the consumer has read:
+//!
+//! - After an assignment, the check reads the message that was committed with the group's offset. Until it is found, no
+//!   newer offset is committed. The consumer already processes messages meanwhile.
+//! - Later checks read the newest message that was processed before the check before.
+//!
+//! Each check also finds the end of the log, which a client that hangs may not know.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use service_kit::database::{self, STORE_TIMEOUT};
-use sqlx::PgPool;
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::{Consumer as _, StreamConsumer};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use topic_log::{Log, Position, Presence};
+use topic_log::{Compared, Log, Presence};
 
+use crate::assignment::Assignment;
 use crate::batch::Batch;
-use crate::consumed::{self, Mark};
+use crate::lag::Lag;
+use crate::mark::Mark;
 use crate::settings::Settings;
 
+/// Longest wait for the group's offsets.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
+
 pub(crate) struct LogCheck {
-    records: Arc<Records>,
+    log: Log,
+    topic: Arc<str>,
     interval: Duration,
     next_check: Instant,
-    /// Assigned partitions.
-    assigned: BTreeSet<i32>,
-    /// Those that were not checked since.
-    unchecked: BTreeSet<i32>,
-    /// The newest processed messages that are not recorded yet.
-    newest: BTreeMap<i32, Mark>,
-    /// The offset after the newest processed message, since the partition was assigned.
-    next_offsets: BTreeMap<i32, i64>,
+    /// The assigned partitions.
+    partitions: BTreeMap<i32, Partition>,
+    /// Counts assignments.
+    assignments: u64,
     /// Partitions to be read from their start.
     replaced: BTreeSet<i32>,
-    running: Option<JoinHandle<Checked>>,
+    running: Option<JoinHandle<anyhow::Result<Checked>>>,
 }
 
-/// The recorded positions and the log that they are compared with.
-struct Records {
-    log: Log,
-    pool: PgPool,
-    group: String,
-    topic: String,
-}
-
+/// What is known of an assigned partition.
 #[derive(Default)]
-struct Checked {
-    replaced: Vec<i32>,
-    /// Partitions that could not be checked now.
-    failed: Vec<i32>,
-    /// Positions that were not recorded for that reason.
-    unrecorded: BTreeMap<i32, Mark>,
+struct Partition {
+    /// Distinguishes it from the same partition before a rebalance.
+    assignment: u64,
+    /// Whether the position from which the consumer continued is in the log.
+    is_verified: bool,
+    /// What the next check reads, once the position is verified.
+    mark: Option<Mark>,
+    /// The newest processed message that has an id.
+    newest: Option<Mark>,
+    /// The offset after the newest processed message.
+    next_offset: Option<i64>,
+    /// Whether that offset is to be committed.
+    is_new: bool,
 }
+
+/// An offset that may be committed, with the message that proves it.
+pub(crate) struct Progress {
+    pub(crate) partition: i32,
+    pub(crate) next_offset: i64,
+    pub(crate) mark: Option<Mark>,
+}
+
+/// A partition to be checked.
+struct Question {
+    partition: i32,
+    assignment: u64,
+    /// Whether to read the message that was committed with the group's offset, instead of `mark`.
+    is_first: bool,
+    mark: Option<Mark>,
+    /// What the check after this one reads.
+    next_mark: Option<Mark>,
+}
+
+/// The partitions that were compared. Those that could not be read are missing.
+type Checked = Vec<(Question, Compared)>;
 
 impl LogCheck {
-    pub(crate) fn new(settings: &Settings, pool: PgPool) -> anyhow::Result<Self> {
+    pub(crate) fn new(settings: &Settings) -> anyhow::Result<Self> {
         Ok(Self {
-            records: Arc::new(Records {
-                log: Log::open(&settings.brokers, &settings.topic)?,
-                pool,
-                group: settings.group.clone(),
-                topic: settings.topic.clone(),
-            }),
+            log: Log::open(&settings.brokers, &settings.topic)?,
+            topic: settings.topic.as_str().into(),
             interval: settings.log_check_interval,
             next_check: Instant::now(),
-            assigned: BTreeSet::new(),
-            unchecked: BTreeSet::new(),
-            newest: BTreeMap::new(),
-            next_offsets: BTreeMap::new(),
+            partitions: BTreeMap::new(),
+            assignments: 0,
             replaced: BTreeSet::new(),
             running: None,
         })
     }
 
     /// These partitions were assigned. They are checked soon.
-    pub(crate) fn assigned(&mut self, partitions: Vec<i32>) {
-        self.assigned.extend(&partitions);
-        self.unchecked.extend(partitions);
+    pub(crate) fn assigned(&mut self, partitions: &[i32]) {
+        self.assignments += 1;
+        for partition in partitions {
+            let new = Partition {
+                assignment: self.assignments,
+                ..Partition::default()
+            };
+            self.partitions.insert(*partition, new);
+        }
         self.next_check = Instant::now();
     }
 
     /// These partitions belong to another consumer now, which checks them itself.
     pub(crate) fn revoked(&mut self, partitions: &[i32]) {
-        let is_kept = |partition: &i32| !partitions.contains(partition);
-        self.assigned.retain(is_kept);
-        self.unchecked.retain(is_kept);
-        self.replaced.retain(is_kept);
-        self.newest.retain(|partition, _| is_kept(partition));
-        self.next_offsets.retain(|partition, _| is_kept(partition));
+        for partition in partitions {
+            self.partitions.remove(partition);
+            self.replaced.remove(partition);
+        }
     }
 
     /// The messages of this batch are committed.
     pub(crate) fn processed(&mut self, batch: &Batch) {
-        for (partition, first_offset, next_offset) in batch.ranges() {
-            let known = self.next_offsets.insert(partition, next_offset);
+        for (id, first_offset, next_offset) in batch.ranges() {
+            let Some(partition) = self.partitions.get_mut(&id) else {
+                continue;
+            };
             // The client found its offset outside the log and went back to the start. The group's
             // offset stays behind in the old log until it is committed again.
-            if known.is_some_and(|known| first_offset < known) {
-                self.replaced.insert(partition);
+            if partition.next_offset.is_some_and(|it| first_offset < it) {
+                partition.is_verified = false;
+                self.replaced.insert(id);
+            }
+            partition.next_offset = Some(next_offset);
+            partition.is_new = true;
+        }
+        for (id, mark) in batch.marks() {
+            if let Some(partition) = self.partitions.get_mut(&id) {
+                partition.newest = Some(mark);
             }
         }
-        self.newest.extend(batch.marks());
+    }
+
+    /// The offsets that may be committed now. Returns each once.
+    pub(crate) fn take_progress(&mut self) -> Vec<Progress> {
+        let partitions = self.partitions.iter_mut();
+        let new = partitions.filter(|(_, it)| it.is_verified && it.is_new);
+        new.filter_map(|(id, it)| {
+            it.is_new = false;
+            Some(Progress {
+                partition: *id,
+                next_offset: it.next_offset?,
+                mark: it.newest.or(it.mark),
+            })
+        })
+        .collect()
     }
 
     /// Starts a check if one is due, and takes the result of the last one. Never waits.
-    pub(crate) async fn poll(&mut self) {
+    pub(crate) async fn poll(&mut self, client: &Arc<StreamConsumer<Assignment>>, lag: &Lag) {
         if let Some(running) = self.running.take_if(|running| running.is_finished()) {
-            // A check that panicked is repeated with the next messages.
-            let checked = running.await.unwrap_or_default();
-            self.take(checked);
+            match running.await.context("checking the log").flatten() {
+                Ok(checked) => self.take(checked, lag),
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    tracing::debug!(error, "positions not checked");
+                }
+            }
         }
         let is_due = Instant::now() >= self.next_check;
-        let has_work = !self.unchecked.is_empty() || !self.newest.is_empty();
-        if self.running.is_some() || !is_due || !has_work || !self.replaced.is_empty() {
+        if self.running.is_some() || !is_due || !self.replaced.is_empty() {
+            return;
+        }
+        let questions = self.partitions.iter().map(Partition::question);
+        let questions: Vec<Question> = questions.collect();
+        if questions.is_empty() {
             return;
         }
         self.next_check = Instant::now() + self.interval;
-        let newest = std::mem::take(&mut self.newest);
-        let mut partitions = std::mem::take(&mut self.unchecked);
-        partitions.extend(newest.keys());
-        let records = self.records.clone();
-        self.running = Some(tokio::spawn(async move {
-            records.check(partitions, newest).await
-        }));
+        let (client, log, topic) = (client.clone(), self.log.clone(), self.topic.clone());
+        self.running = Some(tokio::spawn(check(client, log, topic, questions)));
     }
 
     /// Partitions that were revoked during the check do not count.
-    fn take(&mut self, checked: Checked) {
-        let is_assigned = |partition: &i32| self.assigned.contains(partition);
-        let replaced = checked.replaced.into_iter().filter(is_assigned);
-        self.replaced.extend(replaced);
-        let failed = checked.failed.into_iter().filter(is_assigned);
-        self.unchecked.extend(failed);
-        for (partition, mark) in checked.unrecorded {
-            if self.assigned.contains(&partition) {
-                self.newest.entry(partition).or_insert(mark);
+    fn take(&mut self, checked: Checked, lag: &Lag) {
+        for (question, Compared { presence, end }) in checked {
+            let Some(partition) = self.partitions.get_mut(&question.partition) else {
+                continue;
+            };
+            if partition.assignment != question.assignment {
+                continue;
+            }
+            lag.found_end(question.partition, end);
+            if presence == Presence::Lost {
+                partition.is_verified = false;
+                self.replaced.insert(question.partition);
+            } else {
+                partition.is_verified = true;
+                partition.mark = question.next_mark.or(question.mark);
             }
         }
     }
@@ -146,85 +205,83 @@ impl LogCheck {
         self.replaced.iter().copied().collect()
     }
 
-    /// The consumer reads this partition from its start: the old position is forgotten.
-    pub(crate) async fn started_over(&mut self, partition: i32) -> anyhow::Result<()> {
-        let Records {
-            pool, group, topic, ..
-        } = &*self.records;
-        let forget = async {
-            let mut connection = database::acquire(pool).await?;
-            consumed::forget(&mut connection, group, topic, partition).await
-        };
-        database::query_with_timeout(STORE_TIMEOUT, forget).await?;
+    /// The consumer reads this partition from its start, and so does the group: every position before is forgotten.
+    pub(crate) fn started_over(&mut self, partition: i32) {
         self.replaced.remove(&partition);
-        self.newest.remove(&partition);
-        self.next_offsets.remove(&partition);
-        Ok(())
+        if let Some(known) = self.partitions.get_mut(&partition) {
+            *known = Partition {
+                assignment: known.assignment,
+                is_verified: true,
+                ..Partition::default()
+            };
+        }
     }
 }
 
-impl Records {
-    /// Compares the recorded position of each partition with the log. Records the newer position if
-    /// the old one is found.
-    async fn check(&self, partitions: BTreeSet<i32>, newest: BTreeMap<i32, Mark>) -> Checked {
-        match self.try_check(&partitions, newest.clone()).await {
-            Ok(checked) => checked,
+impl Partition {
+    fn question((id, this): (&i32, &Self)) -> Question {
+        Question {
+            partition: *id,
+            assignment: this.assignment,
+            is_first: !this.is_verified,
+            mark: this.mark,
+            next_mark: this.newest,
+        }
+    }
+}
+
+/// Compares each partition with the log.
+async fn check(
+    client: Arc<StreamConsumer<Assignment>>,
+    log: Log,
+    topic: Arc<str>,
+    questions: Vec<Question>,
+) -> anyhow::Result<Checked> {
+    let first = questions.iter().filter(|it| it.is_first);
+    let first: Vec<i32> = first.map(|it| it.partition).collect();
+    // The client blocks its thread until the broker responds.
+    let load = tokio::task::spawn_blocking(move || committed(&client, &topic, &first));
+    let committed = load.await.context("reading the group's offsets")??;
+    let mut checked = Checked::new();
+    for mut question in questions {
+        let partition = question.partition;
+        if question.is_first {
+            // Missing for a new group, or for an offset that another program has set.
+            question.mark = committed.get(&partition).copied();
+        }
+        let event = question.mark.map(|it| (it.offset, it.event_id));
+        match log.compare(partition, event).await {
+            Ok(compared) => checked.push((question, compared)),
             Err(error) => {
                 let error = format!("{error:#}");
-                tracing::debug!(error, "positions not checked");
-                Checked {
-                    failed: partitions.into_iter().collect(),
-                    unrecorded: newest,
-                    ..Checked::default()
-                }
+                tracing::debug!(partition, error, "position not checked");
             }
         }
     }
+    Ok(checked)
+}
 
-    async fn try_check(
-        &self,
-        partitions: &BTreeSet<i32>,
-        mut newest: BTreeMap<i32, Mark>,
-    ) -> anyhow::Result<Checked> {
-        let (group, topic) = (&*self.group, &*self.topic);
-        let ids: Vec<i32> = partitions.iter().copied().collect();
-        let load = async {
-            let mut connection = database::acquire(&self.pool).await?;
-            consumed::load(&mut connection, group, topic, &ids).await
-        };
-        let recorded = database::query_with_timeout(STORE_TIMEOUT, load).await;
-        let mut checked = Checked::default();
-        for (partition, mark) in recorded.context("reading positions")? {
-            match self.is_replaced(partition, mark).await {
-                Ok(false) => {}
-                Ok(true) => {
-                    newest.remove(&partition);
-                    checked.replaced.push(partition);
-                }
-                Err(error) => {
-                    let error = format!("{error:#}");
-                    tracing::debug!(partition, error, "position not checked");
-                    let unrecorded = newest.remove_entry(&partition);
-                    checked.unrecorded.extend(unrecorded);
-                    checked.failed.push(partition);
-                }
-            }
-        }
-        if !newest.is_empty() {
-            let save = async {
-                let mut connection = database::acquire(&self.pool).await?;
-                consumed::save(&mut connection, group, topic, &newest).await
-            };
-            let saved = database::query_with_timeout(STORE_TIMEOUT, save).await;
-            saved.context("recording positions")?;
-        }
-        Ok(checked)
+/// The messages that were committed with the group's offsets.
+fn committed(
+    client: &StreamConsumer<Assignment>,
+    topic: &str,
+    partitions: &[i32],
+) -> anyhow::Result<BTreeMap<i32, Mark>> {
+    if partitions.is_empty() {
+        return Ok(BTreeMap::new());
     }
-
-    async fn is_replaced(&self, partition: i32, mark: Mark) -> anyhow::Result<bool> {
-        let offset = mark.offset;
-        let position = Position { partition, offset };
-        let presence = self.log.presence(mark.event_id, position).await?;
-        Ok(presence == Presence::Lost)
+    let mut list = TopicPartitionList::new();
+    for partition in partitions {
+        list.add_partition(topic, *partition);
     }
+    let committed = client.committed_offsets(list, BROKER_TIMEOUT);
+    let committed = committed.context("reading the group's offsets")?;
+    let mut marks = BTreeMap::new();
+    for element in committed.elements() {
+        element.error().context("reading the group's offset")?;
+        if let Some(mark) = Mark::from_metadata(element.metadata()) {
+            marks.insert(element.partition(), mark);
+        }
+    }
+    Ok(marks)
 }

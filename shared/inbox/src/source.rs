@@ -1,23 +1,25 @@
 //! The Kafka client of a consumer: receives messages, stores offsets, stays in the group.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use events::EventType;
 use futures_util::FutureExt as _;
-use rdkafka::consumer::{CommitMode, Consumer as _};
+use rdkafka::consumer::{CommitMode, Consumer as _, StreamConsumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::{Offset, TopicPartitionList};
 use telemetry::metric;
 use tokio::time::Instant;
 
-use crate::assignment::Changes;
+use crate::assignment::{Assignment, Changes};
 use crate::batch::Batch;
 use crate::client::{self, Client};
 use crate::lag::Lag;
+use crate::log_check::Progress;
+use crate::mark::Mark;
 use crate::settings::Settings;
 
 /// Longest wait for the broker while a partition is set back to its start.
@@ -133,6 +135,10 @@ impl Source {
         Ok(())
     }
 
+    pub(crate) fn client(&self) -> &Arc<StreamConsumer<Assignment>> {
+        self.kafka.shared()
+    }
+
     /// Leaves the group.
     pub(crate) async fn close(self) {
         self.kafka.close().await;
@@ -146,7 +152,7 @@ impl Source {
     /// Reads a partition from its start, and moves the group's offset there. Otherwise a restart in
     /// the middle of the replay would continue at the old offset.
     pub(crate) async fn start_over(&self, partition: i32) -> anyhow::Result<()> {
-        let (kafka, topic) = (self.kafka.share(), self.settings.topic.clone());
+        let (kafka, topic) = (self.client().clone(), self.settings.topic.clone());
         // The client blocks its thread until the broker responds.
         let rewind = tokio::task::spawn_blocking(move || {
             let ends = kafka.fetch_watermarks(&topic, partition, BROKER_TIMEOUT);
@@ -227,12 +233,22 @@ impl Source {
     }
 
     /// Stores the offsets in the client, which commits them to the group within a second.
-    pub(crate) fn store_offsets(&self, batch: &Batch) {
+    pub(crate) fn store_offsets(&self, progress: &[Progress]) {
+        if progress.is_empty() {
+            return;
+        }
         let topic = &self.settings.topic;
         let mut offsets = TopicPartitionList::new();
-        for (partition, next) in batch.next_offsets() {
+        for Progress {
+            partition,
+            next_offset,
+            mark,
+        } in progress
+        {
+            let mut element = offsets.add_partition(topic, *partition);
             // Fails only for an invalid offset; these offsets came from the broker.
-            let _ = offsets.add_partition_offset(topic, partition, Offset::Offset(next));
+            let _ = element.set_offset(Offset::Offset(*next_offset));
+            element.set_metadata(Mark::to_metadata(*mark));
         }
         // Fails for a partition that was revoked during the commit. Its new owner receives the
         // messages again and finds them processed.

@@ -7,6 +7,7 @@ use sqlx::Connection as _;
 use uuid::Uuid;
 
 use crate::delivery::Deliveries;
+use crate::positions::Minute;
 use crate::session::Session;
 use crate::store::Row;
 use crate::{held, republication, store};
@@ -64,13 +65,14 @@ pub(crate) async fn read(
 pub(crate) async fn record(
     session: &mut Session,
     deliveries: &Deliveries<'_>,
+    minute: &mut Minute,
 ) -> anyhow::Result<()> {
     let Deliveries {
         delivered, stuck, ..
     } = deliveries;
     if stuck.is_empty() {
         if !delivered.is_empty() {
-            store::mark_published(&mut session.connection, delivered)
+            store::mark_published(&mut session.connection, delivered, minute)
                 .await
                 .context("marking events as published")?;
         }
@@ -82,7 +84,7 @@ pub(crate) async fn record(
         .await
         .context("beginning to record deliveries")?;
     if !delivered.is_empty() {
-        store::mark_published(&mut tx, delivered)
+        store::mark_published(&mut tx, delivered, minute)
             .await
             .context("marking events as published")?;
     }

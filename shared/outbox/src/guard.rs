@@ -1,5 +1,7 @@
 //! Notices that the broker has lost events that it acknowledged, and publishes them again.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,14 +12,15 @@ use telemetry::metric;
 use tokio_util::sync::CancellationToken;
 use topic_log::{Log, Presence};
 
-use crate::positions::{self, Checkpoint};
+use crate::positions::{self, Checkpoint, MINUTE};
 use crate::{Wake, republication, republish};
 
 /// How often the guard checks. Each check reads some messages of each Kafka partition.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Number of checkpoints that one check verifies, newest first. More than one: after a loss, relays
-/// add valid positions in the new log before the guard checks. The older ones still prove the loss.
-const CHECKPOINTS_PER_CHECK: i64 = 3;
+/// Number of checkpoints per Kafka partition that the first check verifies, newest first. Later ones verify those since
+/// the check before. More than one: after a loss, relays add valid positions in the new log before the guard checks. The
+/// older ones still prove the loss.
+const CHECKPOINTS_MAX: i64 = 50;
 /// Longest time for one check, with a republication of everything.
 const CHECK_MAX: Duration = Duration::from_secs(3_600);
 /// More checkpoints than a partition can have.
@@ -30,6 +33,8 @@ pub struct Guard {
     pool: PgPool,
     log: Log,
     wake: Wake,
+    /// The highest position in each partition that the last check found intact.
+    intact: Mutex<BTreeMap<i32, Checkpoint>>,
 }
 
 /// The outcome of one check.
@@ -49,6 +54,7 @@ impl Guard {
             pool,
             log: Log::open(brokers, topic)?,
             wake,
+            intact: Mutex::default(),
         })
     }
 
@@ -114,6 +120,7 @@ impl Guard {
         metrics::counter!(metric::OUTBOX_DATA_LOSSES).increment(1);
         tracing::error!(%since, "broker lost delivered events, publishing them again");
         republish::begin(&self.pool, since, REASON).await?;
+        self.lock_intact().clear();
         for checkpoint in lost {
             positions::forget(connection, checkpoint).await?;
         }
@@ -128,24 +135,44 @@ impl Guard {
     ) -> anyhow::Result<Vec<Checkpoint>> {
         let mut lost = Vec::new();
         for partition in partitions {
-            let newest = positions::newest(connection, *partition, CHECKPOINTS_PER_CHECK).await?;
-            for checkpoint in newest {
-                if self.is_lost(&checkpoint).await? {
-                    let mut all = positions::newest(connection, *partition, ALL).await?;
-                    all.retain(|it| it.minute <= checkpoint.minute);
-                    lost.extend(self.lost_among(all).await?);
-                    break;
+            let mut checked = positions::newest(connection, *partition, CHECKPOINTS_MAX).await?;
+            let intact = self.lock_intact().get(partition).cloned();
+            if let Some(intact) = intact {
+                // Another replica may still update a minute that began earlier.
+                checked.retain(|it| it.minute + MINUTE > intact.minute);
+                checked.push(intact);
+            }
+            match self.first_lost(&checked).await? {
+                Some(first) => {
+                    let mut older = positions::newest(connection, *partition, ALL).await?;
+                    older.retain(|it| it.minute <= first.minute);
+                    lost.extend(self.lost_among(older).await?);
+                    lost.push(first);
+                }
+                None => {
+                    let highest = checked.into_iter().max_by_key(|it| it.position.offset);
+                    self.lock_intact()
+                        .extend(highest.map(|it| (*partition, it)));
                 }
             }
         }
         Ok(lost)
     }
 
-    /// The checkpoints of one partition whose events are gone, newest first. The event of the newest is
-    /// known to be gone. An older one is gone only if all newer ones are, so a binary search finds the
-    /// last.
+    async fn first_lost(&self, checked: &[Checkpoint]) -> anyhow::Result<Option<Checkpoint>> {
+        for checkpoint in checked {
+            if self.is_lost(checkpoint).await? {
+                return Ok(Some(checkpoint.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The checkpoints of one partition whose events are gone. `all` are those up to a lost one, newest first. A log loses
+    /// its end, so a binary search finds the oldest. Minutes of several replicas overlap, so the neighbours of the
+    /// oldest count as lost too.
     async fn lost_among(&self, mut all: Vec<Checkpoint>) -> anyhow::Result<Vec<Checkpoint>> {
-        let (mut lost, mut present) = (1, all.len());
+        let (mut lost, mut present) = (0, all.len());
         while lost < present {
             let middle = usize::midpoint(lost, present);
             if self.is_lost(&all[middle]).await? {
@@ -154,8 +181,13 @@ impl Guard {
                 present = middle;
             }
         }
-        all.truncate(lost);
+        let oldest = lost.checked_sub(1).map(|at| all[at].minute);
+        all.retain(|it| oldest.is_some_and(|oldest| it.minute + MINUTE > oldest));
         Ok(all)
+    }
+
+    fn lock_intact(&self) -> MutexGuard<'_, BTreeMap<i32, Checkpoint>> {
+        self.intact.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn is_lost(&self, checkpoint: &Checkpoint) -> anyhow::Result<bool> {

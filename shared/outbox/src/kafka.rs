@@ -12,6 +12,7 @@ use telemetry::Span;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::positions::Minute;
 use crate::settings::Settings;
 use crate::store::Row;
 
@@ -22,6 +23,8 @@ const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Producer {
     client: FutureProducer<Connections>,
     brokers_lost: CancellationToken,
+    /// When it records its checkpoints.
+    pub(crate) minute: Minute,
 }
 
 /// The partitions of the topic.
@@ -127,6 +130,7 @@ pub(crate) fn producer(settings: &Settings) -> Result<Producer, KafkaError> {
     Ok(Producer {
         client,
         brokers_lost,
+        minute: Minute::default(),
     })
 }
 

@@ -2,6 +2,7 @@
 //! what it acknowledged.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
@@ -16,9 +17,36 @@ pub(crate) struct Delivered<'a> {
     pub(crate) position: Position,
 }
 
-/// The last event that was delivered to a Kafka partition in one minute.
+/// How long the checkpoints of one minute are updated.
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// The minute in which a producer records its checkpoints. The next delivery after its end begins another one.
+///
+/// No two producers share a minute: the time of its first delivery names it. A producer that connects to a log that lost
+/// data would otherwise replace the checkpoint that proves the loss. A relay takes a new producer whenever it has lost all
+/// brokers, and when a broker does not expect the producer's next sequence number.
+#[derive(Debug, Default)]
+pub(crate) struct Minute(Option<(DateTime<Utc>, Instant)>);
+
+impl Minute {
+    /// `None` before the first delivery of a minute.
+    pub(crate) fn current(&self) -> Option<DateTime<Utc>> {
+        let (minute, began) = self.0?;
+        (began.elapsed() < MINUTE).then_some(minute)
+    }
+
+    /// Deliveries were recorded in this minute.
+    pub(crate) fn recorded(&mut self, minute: DateTime<Utc>) {
+        if self.current() != Some(minute) {
+            self.0 = Some((minute, Instant::now()));
+        }
+    }
+}
+
+/// The last event that one producer delivered to a Kafka partition in one minute.
 #[derive(Clone, Debug)]
 pub(crate) struct Checkpoint {
+    /// When the minute began.
     pub(crate) minute: DateTime<Utc>,
     pub(crate) event_id: Uuid,
     pub(crate) position: Position,

@@ -187,7 +187,7 @@ impl Relay {
         };
         let deliveries = deliver_with_live_session(sender, session, &rows, &held, wait_max).await?;
         (self.settings.reached)("relay.acknowledged");
-        let recorded = batch::record(session, &deliveries);
+        let recorded = batch::record(session, &deliveries, &mut self.producer.minute);
         bounded(self.settings.store_wait_max, recorded).await?;
         count_published(&deliveries);
         if deliveries.undelivered == 0 {

@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::floors::Floors;
-use crate::positions::{Delivered, LastPositions};
+use crate::positions::{Delivered, LastPositions, Minute};
 
 /// One unpublished event.
 pub(crate) struct Row {
@@ -74,18 +74,18 @@ pub(crate) fn queue_key(shard: i16, id: i64) -> i64 {
 /// Marks delivered rows as published, and records the position of the last one in each Kafka partition,
 /// in one statement. The rows' keys and times limit the update to the right entries of the right indexes.
 ///
-/// Within a minute the highest position stays: relays of several replicas record in any order, and a log
-/// that lost data begins at a lower one, which must not hide the loss.
+/// Within a minute the highest position stays.
 pub(crate) async fn mark_published(
     connection: &mut PgConnection,
     delivered: &[Delivered<'_>],
+    minute: &mut Minute,
 ) -> sqlx::Result<()> {
     let keys = delivered
         .iter()
         .map(|it| queue_key(it.row.shard, it.row.id));
     let times = || delivered.iter().map(|it| it.row.created_at);
     let last = LastPositions::of(delivered);
-    sqlx::query!(
+    let recorded = sqlx::query_scalar!(
         "with marked as (
              update outbox set published_at = now()
              where (shard::bigint << 48) + id = any($1) and published_at is null and not held
@@ -93,23 +93,28 @@ pub(crate) async fn mark_published(
          )
          insert into outbox_positions as known
              (kafka_partition, minute, kafka_offset, event_id, oldest_created_at)
-         select kafka_partition, date_trunc('minute', now()), kafka_offset, event_id, oldest
+         select kafka_partition, coalesce($8, now()), kafka_offset, event_id, oldest
          from unnest($4::integer[], $5::bigint[], $6::uuid[], $7::timestamptz[])
              as last (kafka_partition, kafka_offset, event_id, oldest)
          on conflict (kafka_partition, minute) do update
          set kafka_offset = greatest(known.kafka_offset, excluded.kafka_offset),
              event_id = case when excluded.kafka_offset > known.kafka_offset
                              then excluded.event_id else known.event_id end,
-             oldest_created_at = least(known.oldest_created_at, excluded.oldest_created_at)",
+             oldest_created_at = least(known.oldest_created_at, excluded.oldest_created_at)
+         returning minute",
         &keys.collect::<Vec<i64>>(),
         times().min(),
         times().max(),
         &last.partitions,
         &last.offsets,
         &last.event_ids,
-        &last.oldest_created_at
+        &last.oldest_created_at,
+        minute.current()
     )
-    .execute(connection)
+    .fetch_all(connection)
     .await?;
+    if let Some(recorded) = recorded.first() {
+        minute.recorded(*recorded);
+    }
     Ok(())
 }

@@ -36,6 +36,14 @@ pub enum Presence {
     Lost,
 }
 
+/// What a comparison found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compared {
+    pub presence: Presence,
+    /// The offset after the last message of the partition.
+    pub end: i64,
+}
+
 /// Reads single messages of one topic. It joins no consumer group.
 #[derive(Clone)]
 pub struct Log {
@@ -96,9 +104,21 @@ impl Log {
 
     /// Whether the event with this id is at this position.
     pub async fn presence(&self, event_id: Uuid, position: Position) -> anyhow::Result<Presence> {
+        let Position { partition, offset } = position;
+        let compared = self.compare(partition, Some((offset, event_id))).await?;
+        Ok(compared.presence)
+    }
+
+    /// Compares a partition with an event and its offset, and finds the end of the partition. Without an event nothing
+    /// can be missing.
+    pub async fn compare(
+        &self,
+        partition: i32,
+        event: Option<(i64, Uuid)>,
+    ) -> anyhow::Result<Compared> {
         let log = self.clone();
         // The client blocks its thread until the broker responds.
-        let read = move || log.with_client(|consumer| log.read(consumer, event_id, position));
+        let read = move || log.with_client(|consumer| log.read(consumer, partition, event));
         let read = tokio::task::spawn_blocking(read);
         read.await.context("reading a position")?
     }
@@ -125,27 +145,28 @@ impl Log {
     fn read(
         &self,
         consumer: &BaseConsumer,
-        event_id: Uuid,
-        position: Position,
-    ) -> anyhow::Result<Presence> {
-        let Position { partition, offset } = position;
+        partition: i32,
+        event: Option<(i64, Uuid)>,
+    ) -> anyhow::Result<Compared> {
         let (start, end) = consumer
             .fetch_watermarks(&self.topic, partition, BROKER_TIMEOUT)
             .with_context(|| format!("reading the ends of partition {partition}"))?;
-        if offset < start {
-            return Ok(Presence::Expired);
-        }
-        if offset >= end {
-            return Ok(Presence::Lost);
-        }
-        let found = self.id_at(consumer, position);
-        consumer
-            .unassign()
-            .context("leaving the position that was read")?;
-        Ok(match found? {
-            Some(found) if found == event_id => Presence::Present,
-            _ => Presence::Lost,
-        })
+        let presence = match event {
+            None => Presence::Present,
+            Some((offset, _)) if offset < start => Presence::Expired,
+            Some((offset, _)) if offset >= end => Presence::Lost,
+            Some((offset, event_id)) => {
+                let found = self.id_at(consumer, Position { partition, offset });
+                consumer
+                    .unassign()
+                    .context("leaving the position that was read")?;
+                match found? {
+                    Some(found) if found == event_id => Presence::Present,
+                    _ => Presence::Lost,
+                }
+            }
+        };
+        Ok(Compared { presence, end })
     }
 
     /// The id of the message at the position, or of the next one if nothing is stored there. `None`

@@ -72,6 +72,20 @@ impl Harness {
         Consumer::new(settings, self.pool.clone(), handler).unwrap()
     }
 
+    /// Stops the consumer once it has committed this many offsets, summed over the partitions.
+    pub(crate) async fn leave(&self, mut consumer: Consumer<Effects>, offsets: i64) {
+        loop {
+            let committed = self.topic.committed(&self.group);
+            let sum: i64 = committed.iter().flatten().sum();
+            assert!(sum <= offsets, "{committed:?}");
+            if sum == offsets {
+                break;
+            }
+            let step = consumer.step(Duration::from_millis(50)).await.unwrap();
+            assert_eq!(step, StepOutcome::Idle);
+        }
+    }
+
     /// A consumer that runs until the token is cancelled.
     pub(crate) fn run(
         &self,

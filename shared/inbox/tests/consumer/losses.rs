@@ -45,16 +45,8 @@ async fn running_consumer_reads_a_recreated_topic_from_its_start() {
     }
 }
 
-/// Waits until the consumer has recorded and committed its position in every partition.
-async fn wait_for_positions(harness: &Harness, offset: i64) {
-    eventually("positions are recorded", async || {
-        let recorded: Vec<i64> = sqlx::query_scalar("select kafka_offset from consumed_positions")
-            .fetch_all(&harness.pool)
-            .await
-            .unwrap();
-        recorded.len() == PARTITIONS as usize && recorded.iter().all(|it| *it == offset - 1)
-    })
-    .await;
+/// Waits until the consumer has committed its position in every partition.
+async fn wait_for_offsets(harness: &Harness, offset: i64) {
     eventually("offsets are committed", async || {
         let committed = harness.topic.committed(&harness.group);
         committed.iter().all(|it| *it == Some(offset))
@@ -93,11 +85,7 @@ async fn expect_all_of_new_log(harness: &Harness, orders: &[Uuid]) {
         })
         .await;
     }
-    let recorded = "select count(*) from consumed_positions where kafka_offset = 7";
-    eventually("the new positions are recorded", async || {
-        harness.count(recorded).await == i64::from(PARTITIONS)
-    })
-    .await;
+    wait_for_offsets(harness, 8).await;
 }
 
 #[tokio::test]
@@ -105,7 +93,7 @@ async fn log_replaced_while_consumer_is_down_is_read_from_start() {
     let harness = Harness::create().await;
     let (shutdown, task) = harness.run(settings(&harness), Effects::default());
     publish(&harness, &new_orders(), 1..=5).await;
-    wait_for_positions(&harness, 5).await;
+    wait_for_offsets(&harness, 5).await;
     shutdown.cancel();
     task.await.unwrap().unwrap();
     harness.topic.recreate().await;
@@ -123,7 +111,7 @@ async fn log_replaced_while_consumer_is_up_is_read_from_start() {
     let harness = Harness::create().await;
     let (shutdown, task) = harness.run(settings(&harness), Effects::default());
     publish(&harness, &new_orders(), 1..=5).await;
-    wait_for_positions(&harness, 5).await;
+    wait_for_offsets(&harness, 5).await;
     shutdown.cancel();
     task.await.unwrap().unwrap();
     let mut consumer = harness.consumer(settings(&harness), Effects::default());
@@ -136,6 +124,42 @@ async fn log_replaced_while_consumer_is_up_is_read_from_start() {
     let shutdown = CancellationToken::new();
     let task = tokio::spawn(consumer.run(shutdown.clone()));
     expect_all_of_new_log(&harness, &orders).await;
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+}
+
+/// The consumer stops right after it committed, long before its next check.
+#[tokio::test]
+async fn log_that_lost_its_end_while_consumer_is_down_is_read_again() {
+    let harness = Harness::create().await;
+    let mut settings = settings(&harness);
+    settings.log_check_interval = Duration::from_secs(3_600);
+    let kept: Vec<_> = new_orders().iter().map(|it| event(*it, 1)).collect();
+    let publish_kept = async || {
+        for (partition, event) in (0..).zip(&kept) {
+            harness.topic.publish_to(partition, event).await;
+        }
+    };
+    publish_kept().await;
+    publish(&harness, &new_orders(), 2..=5).await;
+    let (shutdown, task) = harness.run(settings.clone(), Effects::default());
+    wait_for_offsets(&harness, 5).await;
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+    let offsets = harness.topic.offsets(&harness.group);
+    harness.topic.recreate().await;
+    publish_kept().await;
+    let orders = new_orders();
+    publish(&harness, &orders, 1..=8).await;
+    // Apache Kafka forgets the offsets of a topic that is deleted, but not those of one that lost messages.
+    harness.topic.set_offsets(&harness.group, &offsets);
+    let (shutdown, task) = harness.run(settings, Effects::default());
+    for order in &orders {
+        eventually("messages below the group's offset are read", async || {
+            harness.effects(*order).await.len() == 8
+        })
+        .await;
+    }
     shutdown.cancel();
     task.await.unwrap().unwrap();
 }

@@ -85,6 +85,29 @@ async fn loss_is_noticed_although_the_log_grew_again() {
     }
 }
 
+/// Another producer delivers at higher offsets, in the minute in which the lost events were delivered.
+#[tokio::test]
+async fn loss_is_noticed_although_another_relay_delivered_in_the_same_minute() {
+    let harness = Harness::create().await;
+    let mut relay = harness.relay(harness.settings());
+    let before = orders(10);
+    harness.publish(&mut relay, &before, 1).await;
+    drop(relay);
+    harness.topic.recreate().await;
+    let mut relay = harness.relay(harness.settings());
+    harness.publish(&mut relay, &orders(200), 1).await;
+    let outcome = harness.guard().step().await.unwrap();
+    assert!(
+        matches!(outcome, GuardOutcome::Republished(10..)),
+        "{outcome:?}"
+    );
+    publish_all(&mut relay).await;
+    let messages = harness.topic.read().await;
+    for order in &before {
+        assert!(!numbers(&messages, *order).is_empty());
+    }
+}
+
 #[tokio::test]
 async fn only_what_is_lost_is_published_again() {
     let harness = Harness::create().await;
