@@ -87,7 +87,7 @@ async fn loss_is_noticed_although_the_log_grew_again() {
 
 /// Another producer delivers at higher offsets, in the minute in which the lost events were delivered.
 #[tokio::test]
-async fn loss_is_noticed_although_another_relay_delivered_in_the_same_minute() {
+async fn loss_is_noticed_although_a_new_relay_delivered() {
     let harness = Harness::create().await;
     let mut relay = harness.relay(harness.settings());
     let before = orders(10);
