@@ -39,7 +39,7 @@ impl Binaries {
         Ok(in_dir(dir.into()))
     }
 
-    /// Runs services from other directories. Their migrations still come from the usual one.
+    /// Runs services from other directories.
     #[must_use]
     pub fn with_service_dirs(self, service_dirs: PerService<Option<PathBuf>>) -> Self {
         Binaries {

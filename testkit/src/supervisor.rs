@@ -5,6 +5,7 @@ mod restarter;
 mod status;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,6 +103,13 @@ impl Supervisor {
         let mut entries = self.registry.entries();
         let entry = registry::find(&mut entries, name)?;
         entry.spec.env.retain(|(known, _)| known != variable);
+        Ok(())
+    }
+
+    /// Sets the program for the next start of a process.
+    pub(crate) fn set_program(&self, name: &str, program: PathBuf) -> anyhow::Result<()> {
+        let mut entries = self.registry.entries();
+        registry::find(&mut entries, name)?.spec.program = program;
         Ok(())
     }
 

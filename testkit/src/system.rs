@@ -6,6 +6,7 @@ mod options;
 mod reset;
 mod start;
 mod state_dir;
+mod upgrade;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;

@@ -93,9 +93,14 @@ pub(super) async fn create_database(
     options: &SystemOptions,
 ) -> anyhow::Result<()> {
     let name = database_name(&endpoints.prefix, service);
-    let log = endpoints.state_dir.join(format!("{service}-migrate.log"));
-    let migrate = |url| migrate(service, url, log, binaries, options.demo_data);
-    if options.disposable_server && matches!(options.postgres, Postgres::Existing(_)) {
+    let log = migration_log(&endpoints.state_dir, service);
+    let program = match options.is_earlier_release {
+        true => binaries.service(service)?,
+        false => binaries.path(service.name())?,
+    };
+    let migrate = |url| migrate(service, program, url, log, options.demo_data);
+    let has_template = options.disposable_server && !options.is_earlier_release;
+    if has_template && matches!(options.postgres, Postgres::Existing(_)) {
         let label = format!("{service}-{}", options.demo_data);
         return template::copy(server, &label, &name, migrate).await;
     }
@@ -103,15 +108,15 @@ pub(super) async fn create_database(
     migrate(endpoints.database_url(service).to_owned()).await
 }
 
-/// Brings a service's database up to date with the service's own command.
-async fn migrate(
+/// Brings a service's database up to date with the command of this program.
+pub(super) async fn migrate(
     service: Service,
+    program: PathBuf,
     url: String,
     log: PathBuf,
-    binaries: &Binaries,
     demo_data: bool,
 ) -> anyhow::Result<()> {
-    let mut spec = Spec::new(binaries.path(service.name())?, log).args(["migrate"]);
+    let mut spec = Spec::new(program, log).args(["migrate"]);
     if demo_data && service.has_demo_data() {
         spec = spec.args(["--demo-data"]);
     }
@@ -189,6 +194,11 @@ pub(super) fn spec(
 /// The log of a process.
 pub(super) fn log_path(state_dir: &Path, name: &str) -> PathBuf {
     state_dir.join(format!("{name}.log"))
+}
+
+/// The log of a service's migrations.
+pub(super) fn migration_log(state_dir: &Path, service: Service) -> PathBuf {
+    state_dir.join(format!("{service}-migrate.log"))
 }
 
 /// Waits until a service is ready.

@@ -46,6 +46,9 @@ pub struct SystemOptions {
     pub partitions: i32,
     /// The directory that a service runs from. `None`: that of the running program.
     pub bin_dirs: PerService<Option<PathBuf>>,
+    /// Whether the services in `bin_dirs` are those of an earlier release. Each then creates its own tables, and
+    /// [`System::migrate`](super::System::migrate) and [`System::upgrade`](super::System::upgrade) lead to this release.
+    pub is_earlier_release: bool,
     /// Whether a process that dies is restarted.
     pub restart: bool,
     /// The wait before a process that died is restarted.
@@ -80,6 +83,7 @@ impl Default for SystemOptions {
             prefix: String::new(),
             partitions: PARTITIONS_DEFAULT,
             bin_dirs: PerService::default(),
+            is_earlier_release: false,
             restart: true,
             restart_delay: RESTART_DELAY_MIN,
             demo_data: true,
