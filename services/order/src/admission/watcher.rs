@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::future::join_all;
-use reqwest::Url;
+use reqwest::{StatusCode, Url};
 use service_kit::{Pressure, Waits};
 use telemetry::metric;
 use tokio_util::sync::CancellationToken;
@@ -81,8 +81,35 @@ impl Watcher {
         is_reached
     }
 
+    /// The release before has no such route. It works, so its silence must not count: during an upgrade, the events that
+    /// answer the orders of this replica may go to another one.
     async fn ask(&self, url: &Url) -> reqwest::Result<Waits> {
         let response = self.client.get(url.clone()).send().await?;
+        if response.status() == StatusCode::NOT_FOUND {
+            return Ok(Waits::default());
+        }
         response.error_for_status()?.json().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::domain::admission::Admittance;
+
+    #[tokio::test]
+    async fn service_without_the_route_does_not_stop_orders() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, axum::Router::new()).await });
+        let admission = Arc::new(Admission::new(Duration::from_secs(10)));
+        admission.state().unanswered_since = Instant::now().checked_sub(Duration::from_secs(60));
+        let services = [url.parse().unwrap()];
+        let watcher = Watcher::new(admission.clone(), Pressure::default(), &services).unwrap();
+        assert!(watcher.step().await);
+        assert_ne!(admission.admit("anyone"), Admittance::Shed);
     }
 }
