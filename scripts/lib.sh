@@ -99,6 +99,32 @@ build_unprotected_for_tests() {
     build_unprotected --example table
 }
 
+# The release before this one, which the long test of the upgrade starts from. Nothing is released yet, so it is the last
+# commit before the newest migrations: receipt/0107, order/0104, inbox/0009 and outbox/0010. When you release, set it to
+# the commit of the release before.
+RELEASE_BEFORE=b3638efe18320477746affab69df8c9e837bdf18
+
+# Builds the services of that release into $TARGET/release-before/debug.
+build_release_before() {
+    local directory
+    directory=$(realpath -m "$TARGET")/release-before
+    if [[ $(cat "$directory/commit" 2>/dev/null) != "$RELEASE_BEFORE" ]]; then
+        git cat-file -e "$RELEASE_BEFORE^{commit}" 2>/dev/null ||
+            fail "the history lacks the release before, $RELEASE_BEFORE; run: git fetch --unshallow"
+        rm -rf "$directory/source"
+        mkdir -p "$directory/source"
+        # -m: files with the time of the commit would be older than what an earlier release left here, and cargo would
+        # not compile them.
+        git archive "$RELEASE_BEFORE" | tar -xm -C "$directory/source"
+        echo "$RELEASE_BEFORE" >"$directory/commit"
+    fi
+    (
+        cd "$directory/source" || exit
+        CARGO_TARGET_DIR=$directory SQLX_OFFLINE=true cargo build --locked \
+            --bin order --bin payment --bin fulfilment --bin receipt
+    )
+}
+
 # Debian's package would start a server on the port where the compose file publishes Prometheus. So this
 # only unpacks the package, and only if Prometheus is not installed.
 need_prometheus() {

@@ -29,6 +29,8 @@ mod long_broker_cluster;
 mod long_broker_pauses;
 #[cfg(feature = "long")]
 mod long_growth;
+#[cfg(feature = "long")]
+mod long_upgrade;
 mod mails;
 mod odd_input;
 mod operators;

@@ -30,6 +30,12 @@ impl Payer {
         Ok(Self { http, url })
     }
 
+    /// The same payer at another replica.
+    pub(crate) fn at(&self, url: &str) -> Self {
+        let (http, url) = (self.http.clone(), url.to_owned());
+        Self { http, url }
+    }
+
     /// Sends the request once.
     pub(crate) async fn send(&self, key: &str, body: &Value) -> anyhow::Result<ApiResponse> {
         let request = self.http.post(format!("{}/payments", self.url));
