@@ -105,6 +105,10 @@ async fn pause(harness: &Harness, length: Duration, victim: Option<&str>) -> any
 }
 
 /// Starts a system and pauses its broker this often. `name` tells the systems apart in the output.
+#[expect(
+    clippy::print_stderr,
+    reason = "the output of the long tests says how long each heal took"
+)]
 async fn survive_pauses(name: &str, pauses: usize) -> anyhow::Result<()> {
     let mut options = SystemOptions::for_test();
     options.kafka = Kafka::Apache;
@@ -122,7 +126,6 @@ async fn survive_pauses(name: &str, pauses: usize) -> anyhow::Result<()> {
         pause(&harness, Duration::from_secs(seconds), victim).await?;
         harness.place_many(ORDERS).await?;
         let healed = wait_until_shipped(&harness).await?;
-        // Kept in the output of the long tests: how long each heal took.
         eprintln!(
             "{name} system, pause {number} of {pauses}: {seconds} s, victim {victim:?}, shipped after {healed:?}"
         );
