@@ -7,6 +7,7 @@ use sqlx::Connection as _;
 use uuid::Uuid;
 
 use crate::delivery::Deliveries;
+use crate::floors::Floors;
 use crate::positions::Minute;
 use crate::session::Session;
 use crate::store::Row;
@@ -41,9 +42,8 @@ pub(crate) async fn read(
     } else {
         floors.raise(connection).await.context("raising floors")?;
     }
-    let shards = floors.shards().len().max(1);
-    let rows_max = usize::from(rows_max).div_ceil(shards) as i64;
-    let rows = store::unpublished(connection, floors, until, rows_max)
+    let rows_max = rows_per_shard(floors, rows_max);
+    let rows = store::unpublished(connection, floors, &floors.floor_keys(), until, rows_max)
         .await
         .context("reading the outbox")?;
     if !rows.is_empty() {
@@ -61,10 +61,29 @@ pub(crate) async fn read(
     Ok((rows, held))
 }
 
+/// Reads the rows that follow those of a batch. Only for a session without held orders and without a republication.
+pub(crate) async fn read_after(
+    session: &mut Session,
+    after: &[i64],
+    rows_max: u16,
+) -> anyhow::Result<Vec<Row>> {
+    let Session {
+        connection, floors, ..
+    } = session;
+    let rows_max = rows_per_shard(floors, rows_max);
+    let rows = store::unpublished(connection, floors, after, None, rows_max);
+    rows.await.context("reading ahead in the outbox")
+}
+
+fn rows_per_shard(floors: &Floors, rows_max: u16) -> i64 {
+    let shards = floors.shards().len().max(1);
+    usize::from(rows_max).div_ceil(shards) as i64
+}
+
 /// Marks delivered rows and holds stuck ones, in one commit.
 pub(crate) async fn record(
     session: &mut Session,
-    deliveries: &Deliveries<'_>,
+    deliveries: &Deliveries,
     minute: &mut Minute,
 ) -> anyhow::Result<()> {
     let Deliveries {

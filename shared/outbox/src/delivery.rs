@@ -20,13 +20,20 @@ use crate::store::Row;
 
 /// What became of a batch.
 #[derive(Default)]
-pub(crate) struct Deliveries<'a> {
+pub(crate) struct Deliveries {
     /// Rows to mark as published.
-    pub(crate) delivered: Vec<Delivered<'a>>,
+    pub(crate) delivered: Vec<Delivered>,
     /// Rows to hold.
-    pub(crate) stuck: Vec<(&'a Row, Obstacle)>,
+    pub(crate) stuck: Vec<(Row, Obstacle)>,
     /// Number of rows that are sent again in a later batch.
     pub(crate) undelivered: usize,
+}
+
+impl Deliveries {
+    /// Whether every row was delivered.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.stuck.is_empty() && self.undelivered == 0
+    }
 }
 
 /// What became of one row.
@@ -52,11 +59,7 @@ impl Sender<'_> {
     ///
     /// Waits for all reports, with one exception: rows of a partition that is unavailable while others
     /// deliver are given up after [`Settings::partition_wait_max`].
-    pub(crate) async fn deliver<'r>(
-        &mut self,
-        rows: &'r [Row],
-        held: &BTreeSet<Uuid>,
-    ) -> Deliveries<'r> {
+    pub(crate) async fn deliver(&mut self, rows: Vec<Row>, held: &BTreeSet<Uuid>) -> Deliveries {
         let mut outcomes: Vec<Option<RowOutcome>> = rows.iter().map(|_| None).collect();
         let mut blocked: BTreeSet<Uuid> = held.clone();
         let mut reports = FuturesUnordered::new();
@@ -87,14 +90,14 @@ impl Sender<'_> {
                 }
                 Ok(None) => break,
                 Err(_) => {
-                    self.give_up_on_partitions(rows, held, &mut outcomes).await;
+                    self.give_up_on_partitions(&rows, held, &mut outcomes).await;
                     if spans.keys().all(|at| outcomes[*at].is_some()) {
                         break;
                     }
                 }
             }
         }
-        self.retry_rejected(rows, &mut outcomes).await;
+        self.retry_rejected(&rows, &mut outcomes).await;
         self.collect(rows, held, outcomes)
     }
 
@@ -161,16 +164,16 @@ impl Sender<'_> {
 
     /// Groups the rows by outcome. If an earlier row of the same order failed, a row gets the same
     /// outcome, even if it was delivered: it is sent again after that row.
-    fn collect<'r>(
+    fn collect(
         &mut self,
-        rows: &'r [Row],
+        rows: Vec<Row>,
         held: &BTreeSet<Uuid>,
         outcomes: Vec<Option<RowOutcome>>,
-    ) -> Deliveries<'r> {
+    ) -> Deliveries {
         let mut deliveries = Deliveries::default();
         let mut stuck = held.clone();
         let mut undelivered: BTreeSet<Uuid> = BTreeSet::new();
-        for (row, outcome) in rows.iter().zip(outcomes) {
+        for (row, outcome) in rows.into_iter().zip(outcomes) {
             if stuck.contains(&row.subject) {
                 deliveries.stuck.push((row, Obstacle::Behind));
                 continue;
@@ -194,7 +197,7 @@ impl Sender<'_> {
         deliveries
     }
 
-    fn note_failed_partitions(&mut self, deliveries: &Deliveries<'_>) {
+    fn note_failed_partitions(&mut self, deliveries: &Deliveries) {
         let now = Instant::now();
         let already = self.availability.unavailable(now);
         let mut failed = BTreeSet::new();

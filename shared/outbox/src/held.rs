@@ -32,7 +32,7 @@ pub(crate) enum Obstacle {
 /// Holds these rows and their orders. `Behind` adds rows to an order that is held already.
 pub(crate) async fn hold(
     connection: &mut PgConnection,
-    rows: &[(&Row, Obstacle)],
+    rows: &[(Row, Obstacle)],
 ) -> sqlx::Result<()> {
     let first: Vec<_> = rows
         .iter()

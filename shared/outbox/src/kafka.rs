@@ -12,7 +12,6 @@ use telemetry::Span;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::positions::Minute;
 use crate::settings::Settings;
 use crate::store::Row;
 
@@ -23,8 +22,6 @@ const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Producer {
     client: FutureProducer<Connections>,
     brokers_lost: CancellationToken,
-    /// When it records its checkpoints.
-    pub(crate) minute: Minute,
 }
 
 /// The partitions of the topic.
@@ -130,7 +127,6 @@ pub(crate) fn producer(settings: &Settings) -> Result<Producer, KafkaError> {
     Ok(Producer {
         client,
         brokers_lost,
-        minute: Minute::default(),
     })
 }
 

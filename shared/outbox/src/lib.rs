@@ -9,6 +9,7 @@ mod floors;
 mod guard;
 mod held;
 mod kafka;
+mod overlap;
 mod partitions;
 mod positions;
 mod relay;

@@ -12,8 +12,8 @@ use uuid::Uuid;
 use crate::store::Row;
 
 /// A row that the broker has acknowledged.
-pub(crate) struct Delivered<'a> {
-    pub(crate) row: &'a Row,
+pub(crate) struct Delivered {
+    pub(crate) row: Row,
     pub(crate) position: Position,
 }
 
@@ -65,8 +65,8 @@ pub(crate) struct LastPositions {
 }
 
 impl LastPositions {
-    pub(crate) fn of(delivered: &[Delivered<'_>]) -> Self {
-        let mut last = BTreeMap::<i32, (&Delivered<'_>, DateTime<Utc>)>::new();
+    pub(crate) fn of(delivered: &[Delivered]) -> Self {
+        let mut last = BTreeMap::<i32, (&Delivered, DateTime<Utc>)>::new();
         for it in delivered {
             let created_at = it.row.created_at;
             let entry = last

@@ -12,14 +12,14 @@ use telemetry::metric;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use uuid::Uuid;
-
 use crate::availability::Availability;
 use crate::delivery::{Deliveries, Sender};
+use crate::overlap::Meanwhile;
+use crate::positions::Minute;
 use crate::session::{self, Session, bounded};
 use crate::settings::Settings;
 use crate::store::Row;
-use crate::{batch, kafka, unprotected};
+use crate::{batch, kafka, overlap, unprotected};
 
 /// Publishes the outbox of one service. Every replica runs one.
 pub struct Relay {
@@ -27,6 +27,8 @@ pub struct Relay {
     database: PgConnectOptions,
     wake: Wake,
     producer: kafka::Producer,
+    /// Where the producer records its positions.
+    minute: Minute,
     availability: Availability,
     partitions: Option<kafka::Partitions>,
     session: Option<Session>,
@@ -65,10 +67,26 @@ pub enum StepOutcome {
 
 /// Pause after a failed step, so that an outage does not become a busy loop.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+/// Maximum number of batches in one step of a relay that runs.
+const BATCHES_MAX: usize = 16;
 /// How much later than its own limit the producer may report a delivery.
 const DELIVERY_SLACK: Duration = Duration::from_secs(30);
 /// How long a step may continue after shutdown begins, so that acknowledged rows are also marked.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl StepOutcome {
+    fn of(published: usize, last: &Deliveries) -> Self {
+        let held = last.stuck.len();
+        match last.undelivered {
+            0 if held == 0 => Self::Published(published),
+            0 => Self::Held { published, held },
+            undelivered => Self::Undelivered {
+                published,
+                undelivered,
+            },
+        }
+    }
+}
 
 impl Relay {
     /// Takes connection options instead of a pool: the shard locks need their own session.
@@ -80,6 +98,7 @@ impl Relay {
             database,
             wake,
             producer,
+            minute: Minute::default(),
             availability: Availability::default(),
             partitions: None,
             session: None,
@@ -103,7 +122,7 @@ impl Relay {
             batches.begin().await;
             let started = tokio::time::Instant::now();
             let running = progress.step();
-            let Some(step) = finish(self.step(), &shutdown).await else {
+            let Some(step) = finish(self.publish(BATCHES_MAX), &shutdown).await else {
                 break;
             };
             drop(running);
@@ -147,10 +166,15 @@ impl Relay {
         Ok(())
     }
 
-    /// One step: at most one batch of this relay's shards. If it publishes nothing because of a
-    /// failure, the relay releases its shards: another relay may be able to reach the broker.
+    /// One step: at most one batch of this relay's shards.
     pub async fn step(&mut self) -> anyhow::Result<StepOutcome> {
-        let outcome = self.publish_batch().await;
+        self.publish(1).await
+    }
+
+    /// Publishes up to this many batches. If it publishes nothing because of a failure, the relay
+    /// releases its shards: another relay may be able to reach the broker.
+    async fn publish(&mut self, batches_max: usize) -> anyhow::Result<StepOutcome> {
+        let outcome = self.publish_batches(batches_max).await;
         let is_failure = matches!(
             outcome,
             Err(_) | Ok(StepOutcome::Undelivered { published: 0, .. })
@@ -161,51 +185,66 @@ impl Relay {
         outcome
     }
 
-    async fn publish_batch(&mut self) -> anyhow::Result<StepOutcome> {
+    /// After the first full batch, each further one is read while the one before it is delivered, and recorded while the
+    /// one after it is. If a batch is not delivered completely, no other one follows it.
+    async fn publish_batches(&mut self, batches_max: usize) -> anyhow::Result<StepOutcome> {
         self.replace_failed_producer()?;
         self.ask_for_leaders().await;
         if UNPROTECTED {
             return Ok(self.publish_from_memory().await);
         }
         let wait_max = self.delivery_wait_max();
-        let session = session::open(&mut self.session, &self.database, &self.settings).await?;
+        let settings = &self.settings;
+        let session = session::open(&mut self.session, &self.database, settings).await?;
         let unavailable = self.availability.unavailable(Instant::now());
-        let read = batch::read(session, &unavailable, self.settings.batch_rows_max);
-        let batch = bounded(self.settings.store_wait_max, read).await?;
-        let (rows, held) = batch;
+        let read = batch::read(session, &unavailable, settings.batch_rows_max);
+        let (mut rows, held) = bounded(settings.store_wait_max, read).await?;
         if rows.is_empty() {
             self.wait.end(None);
             return Ok(StepOutcome::Idle);
         }
-        self.wait.begin();
-        (self.settings.reached)("relay.claimed");
-        let sender = Sender {
-            producer: &self.producer,
-            settings: &self.settings,
-            availability: &mut self.availability,
-            partitions: &mut self.partitions,
-        };
-        let deliveries = deliver_with_live_session(sender, session, &rows, &held, wait_max).await?;
-        (self.settings.reached)("relay.acknowledged");
-        let recorded = batch::record(session, &deliveries, &mut self.producer.minute);
-        bounded(self.settings.store_wait_max, recorded).await?;
-        count_published(&deliveries);
-        if deliveries.undelivered == 0 {
-            // Events that are published again have waited for nothing.
-            let new = deliveries.delivered.iter().filter(|it| !it.row.republished);
-            let newest = new.map(|it| it.row.created_at).max();
-            self.wait.end(newest.map(SystemTime::from));
+        let can_read_ahead = !session.any_held && !session.republishing && unavailable.is_empty();
+        let (began, mut batches, mut published) = (Instant::now(), 0, 0);
+        let mut unrecorded = None;
+        loop {
+            batches += 1;
+            self.wait.begin();
+            (settings.reached)("relay.claimed");
+            metrics::histogram!(metric::OUTBOX_BATCH_SIZE).record(rows.len() as f64);
+            let reads_ahead = can_read_ahead
+                && batches < batches_max
+                && began.elapsed() < settings.rebalance_interval
+                && is_full(&rows, session, settings);
+            let meanwhile = Meanwhile {
+                settings,
+                unrecorded: unrecorded.take(),
+                minute: &mut self.minute,
+                next_after: reads_ahead.then(|| session.floors.keys_after(&rows)),
+            };
+            let sender = Sender {
+                producer: &self.producer,
+                settings,
+                availability: &mut self.availability,
+                partitions: &mut self.partitions,
+            };
+            let batch = (rows, &held);
+            let delivered = overlap::deliver(sender, session, batch, meanwhile, wait_max).await?;
+            if let Some(recorded) = delivered.recorded {
+                note_published(&recorded, &self.wait);
+            }
+            (settings.reached)("relay.acknowledged");
+            let deliveries = delivered.deliveries;
+            published += deliveries.delivered.len();
+            if deliveries.is_complete() && !delivered.next.is_empty() {
+                rows = delivered.next;
+                unrecorded = Some(deliveries);
+                continue;
+            }
+            let recorded = batch::record(session, &deliveries, &mut self.minute);
+            bounded(settings.store_wait_max, recorded).await?;
+            note_published(&deliveries, &self.wait);
+            return Ok(StepOutcome::of(published, &deliveries));
         }
-        metrics::histogram!(metric::OUTBOX_BATCH_SIZE).record(rows.len() as f64);
-        let (published, held) = (deliveries.delivered.len(), deliveries.stuck.len());
-        Ok(match deliveries.undelivered {
-            0 if held == 0 => StepOutcome::Published(published),
-            0 => StepOutcome::Held { published, held },
-            undelivered => StepOutcome::Undelivered {
-                published,
-                undelivered,
-            },
-        })
     }
 
     /// A batch of an unprotected program. What is not delivered is lost.
@@ -222,13 +261,14 @@ impl Relay {
             availability: &mut self.availability,
             partitions: &mut self.partitions,
         };
-        let deliveries = sender.deliver(&rows, &BTreeSet::new()).await;
+        metrics::histogram!(metric::OUTBOX_BATCH_SIZE).record(rows.len() as f64);
+        let count = rows.len();
+        let deliveries = sender.deliver(rows, &BTreeSet::new()).await;
         let newest = deliveries.delivered.iter().map(|it| it.row.created_at);
         self.wait.end(newest.max().map(SystemTime::from));
         count_published(&deliveries);
-        metrics::histogram!(metric::OUTBOX_BATCH_SIZE).record(rows.len() as f64);
         let published = deliveries.delivered.len();
-        let lost = rows.len() - published;
+        let lost = count - published;
         if lost > 0 {
             tracing::error!(lost, "events lost: Kafka did not accept them");
         }
@@ -265,6 +305,7 @@ impl Relay {
         if let Some(reason) = self.producer.defect() {
             tracing::info!(reason, "replacing the producer");
             self.producer = kafka::producer(&self.settings)?;
+            self.minute = Minute::default();
         }
         Ok(())
     }
@@ -288,8 +329,24 @@ impl Relay {
     }
 }
 
+/// Whether a batch may have left others in the table. A relay reads the same number of rows of each of its shards.
+fn is_full(rows: &[Row], session: &Session, settings: &Settings) -> bool {
+    rows.len() >= usize::from(settings.batch_rows_max).div_ceil(session.shards())
+}
+
+/// Counts a recorded batch, and how long its events have waited.
+fn note_published(deliveries: &Deliveries, wait: &QueueWait) {
+    count_published(deliveries);
+    if deliveries.undelivered == 0 {
+        // Events that are published again have waited for nothing.
+        let new = deliveries.delivered.iter().filter(|it| !it.row.republished);
+        let newest = new.map(|it| it.row.created_at).max();
+        wait.end(newest.map(SystemTime::from));
+    }
+}
+
 /// Counts published events by type.
-fn count_published(deliveries: &Deliveries<'_>) {
+fn count_published(deliveries: &Deliveries) {
     let mut events = BTreeMap::<&'static str, u64>::new();
     for delivered in &deliveries.delivered {
         // A row of a newer release may have a type that this one does not know.
@@ -299,31 +356,6 @@ fn count_published(deliveries: &Deliveries<'_>) {
     }
     for (event_type, published) in events {
         metrics::counter!(metric::OUTBOX_PUBLISHED, "type" => event_type).increment(published);
-    }
-}
-
-/// Delivers the rows, and keeps the database session alive while the relay waits for the broker.
-async fn deliver_with_live_session<'r>(
-    mut sender: Sender<'_>,
-    session: &mut Session,
-    rows: &'r [Row],
-    held: &BTreeSet<Uuid>,
-    wait_max: Duration,
-) -> anyhow::Result<Deliveries<'r>> {
-    let (producer, settings) = (sender.producer, sender.settings);
-    let delivery = sender.deliver(rows, held);
-    let too_late = tokio::time::sleep(wait_max);
-    tokio::pin!(delivery, too_late);
-    loop {
-        tokio::select! {
-            deliveries = &mut delivery => return Ok(deliveries),
-            // The producer would send the rest of the batch to brokers that may have lost their data.
-            () = producer.brokers_lost() => {
-                return Ok(Deliveries { undelivered: rows.len(), ..Deliveries::default() });
-            }
-            () = &mut too_late => producer.abandon(),
-            () = tokio::time::sleep(settings.session_idle_max / 3) => session.keep_alive().await?,
-        }
     }
 }
 

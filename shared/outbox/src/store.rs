@@ -23,14 +23,15 @@ pub(crate) struct Row {
     pub(crate) republished: bool,
 }
 
-/// The oldest unpublished rows above the floors, at most `rows_max` per shard and only those created
-/// before `until`. The rows of one shard are in the order of their ids.
+/// The oldest unpublished rows with keys above `after`, one for each shard, at most `rows_max` per shard and only those
+/// created before `until`. The rows of one shard are in the order of their ids.
 ///
 /// Each shard is a range of the index `outbox_unpublished`, so the statement reads what it returns,
 /// regardless of what waits in other shards. See [`queue_key`].
 pub(crate) async fn unpublished(
     connection: &mut PgConnection,
     floors: &Floors,
+    after: &[i64],
     until: Option<DateTime<Utc>>,
     rows_max: i64,
 ) -> sqlx::Result<Vec<Row>> {
@@ -53,7 +54,7 @@ pub(crate) async fn unpublished(
                order by (shard::bigint << 48) + id
                limit $5
            ) as row"#,
-        &floors.floor_keys(),
+        after,
         &floors.ceiling_keys(),
         floors.since(),
         until.unwrap_or(END_OF_TIME),
@@ -77,7 +78,7 @@ pub(crate) fn queue_key(shard: i16, id: i64) -> i64 {
 /// Within a minute the highest position stays.
 pub(crate) async fn mark_published(
     connection: &mut PgConnection,
-    delivered: &[Delivered<'_>],
+    delivered: &[Delivered],
     minute: &mut Minute,
 ) -> sqlx::Result<()> {
     let keys = delivered

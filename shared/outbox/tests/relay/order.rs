@@ -33,6 +33,67 @@ async fn events_of_one_order_arrive_in_order_over_many_batches() {
     }
 }
 
+/// Writes 40 events for each of 7 orders: many batches of 20 rows.
+async fn write_backlog(harness: &Harness) -> Vec<Uuid> {
+    let orders: Vec<Uuid> = (0..7).map(|_| Uuid::new_v4()).collect();
+    for number in 1..=40 {
+        let events: Vec<Envelope> = orders.iter().map(|id| event(*id, number)).collect();
+        harness.write(&events).await;
+    }
+    orders
+}
+
+#[tokio::test]
+async fn running_relay_publishes_a_backlog_once_and_in_order() {
+    let harness = Harness::create().await;
+    let orders = write_backlog(&harness).await;
+    let mut settings = harness.settings();
+    settings.batch_rows_max = 20;
+    let (shutdown, task) = harness.run(settings);
+    harness.all_published().await;
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+    let messages = harness.topic.read().await;
+    assert_eq!(messages.len(), 7 * 40);
+    for order in orders {
+        let expected: Vec<i32> = (1..=40).collect();
+        assert_eq!(numbers(&messages, order), expected);
+    }
+}
+
+/// The batch that was not recorded yet and the one that was on its way are sent again, in order.
+#[tokio::test]
+async fn backlog_of_a_relay_that_died_is_published_in_order() {
+    static ACKNOWLEDGED: AtomicUsize = AtomicUsize::new(0);
+    let harness = Harness::create().await;
+    let orders = write_backlog(&harness).await;
+    let mut settings = harness.settings();
+    settings.batch_rows_max = 20;
+    settings.reached = |point| {
+        if point == "relay.acknowledged" {
+            assert_ne!(ACKNOWLEDGED.fetch_add(1, Ordering::Relaxed), 3);
+        }
+    };
+    let (_shutdown, task) = harness.run(settings.clone());
+    assert!(task.await.unwrap_err().is_panic());
+    let unpublished = harness.unpublished().await;
+    assert!((1..7 * 40).contains(&unpublished), "{unpublished}");
+    settings.reached = |_| {};
+    let (_shutdown, _task) = harness.run(settings);
+    harness.all_published().await;
+    let messages = harness.topic.read().await;
+    let repeated = messages.len() - 7 * 40;
+    assert!((1..=60).contains(&repeated), "{repeated} messages repeated");
+    for order in orders {
+        let mut expected = 1;
+        for number in numbers(&messages, order) {
+            assert!(number <= expected, "{number} instead of {expected}");
+            expected = expected.max(number + 1);
+        }
+        assert_eq!(expected, 41);
+    }
+}
+
 /// Many for each pause after a failure.
 const WAKES: usize = 300;
 /// Shorter than the pause of the relay.
