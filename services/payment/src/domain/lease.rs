@@ -14,8 +14,8 @@ pub struct Leased {
     pub order_id: Uuid,
     pub attempt: i32,
     pub principal: String,
-    /// The lease token. A result is recorded only while the row has this token.
-    pub token: Uuid,
+    /// The lease token. A result is recorded only while the row has this token. `None` in an unprotected program.
+    pub token: Option<Uuid>,
     /// The end of the lease. No call may start after it.
     pub ends: LeaseEnd,
     pub amount: i64,
@@ -46,6 +46,21 @@ impl Leased {
             ProviderCall::Refund { key, .. } | ProviderCall::LookUpRefund { key, .. } => {
                 key.clone()
             }
+        }
+    }
+
+    /// The next try after an answer that settled nothing, for an unprotected program. The others lease it.
+    pub fn next_try(&self, answer: &ProviderAnswer) -> Self {
+        let key_state = self.key_state.after(answer);
+        let call = match &self.call {
+            ProviderCall::Charge { .. } if !key_state.may_send() => ProviderCall::LookUpCharge,
+            call => call.clone(),
+        };
+        Self {
+            tries: self.tries + 1,
+            key_state,
+            call,
+            ..self.clone()
         }
     }
 
