@@ -89,3 +89,41 @@ impl Leased {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_try_sends_the_key_only_while_it_is_usable() {
+        let call = ProviderCall::Charge {
+            payment_method: "pm".to_owned(),
+        };
+        let first = Leased {
+            order_id: Uuid::nil(),
+            attempt: 1,
+            principal: String::new(),
+            token: None,
+            ends: LeaseEnd::never(),
+            amount: 1,
+            currency: "EUR".to_owned(),
+            reference: String::new(),
+            tries: 1,
+            correlation_id: String::new(),
+            traceparent: None,
+            rejected: false,
+            key_state: KeyState::Usable,
+            held: false,
+            sent_ago: None,
+            call: call.clone(),
+        };
+        let unknown = ProviderAnswer::Unknown {
+            reason: String::new(),
+            retry_after: None,
+        };
+        let second = first.next_try(&unknown);
+        assert_eq!((second.tries, second.call), (2, call));
+        let second = first.next_try(&ProviderAnswer::Processing);
+        assert_eq!(second.call, ProviderCall::LookUpCharge);
+    }
+}

@@ -140,7 +140,7 @@ pub(super) fn age(seconds: f64) -> Duration {
 pub struct AttemptResult {
     pub order_id: Uuid,
     pub attempt: i32,
-    /// `None` in an unprotected program: the result is recorded, whoever works on the attempt.
+    /// `None` in an unprotected program: the result is recorded without a check.
     pub token: Option<Uuid>,
     pub status: AttemptStatus,
     pub charge_id: Option<String>,

@@ -330,7 +330,7 @@ pub struct TryResult {
     pub order_id: Uuid,
     pub event_id: Uuid,
     pub mail_type: String,
-    /// `None` in an unprotected program: the result is recorded, whoever sends the mail.
+    /// `None` in an unprotected program: the result is recorded without a check.
     pub token: Option<Uuid>,
     /// The state of the mail after the try.
     pub state: State,
