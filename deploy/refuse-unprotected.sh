@@ -4,7 +4,7 @@
 set -eu
 for program in "$@"; do
     [ -f "$program" ] || { echo "error: $program is missing" >&2; exit 1; }
-    if grep -qF 'program runs without keys, outbox and processed messages' "$program"; then
+    if grep -qF 'program runs without keys, outbox, processed messages and leases' "$program"; then
         echo "error: $program is built with the feature \`unprotected\`; only lab bench may run it" >&2
         exit 1
     fi

@@ -147,10 +147,7 @@ async fn statements(
     connection: &mut PgConnection,
     names: &BTreeMap<String, Service>,
 ) -> anyhow::Result<BTreeMap<(String, String), StatementCosts>> {
-    sqlx::raw_sql("create extension if not exists pg_stat_statements")
-        .execute(&mut *connection)
-        .await
-        .context("pg_stat_statements is missing: install Postgres with its contrib modules")?;
+    install_statements(connection).await?;
     let rows: Vec<StatementRow> = sqlx::query_as(
         "select datname::text as database, query, sum(calls)::float8 as calls,
                 sum(total_exec_time)::float8 as ms, sum(rows)::float8 as rows,
@@ -171,6 +168,15 @@ async fn statements(
         ((database, row.query), row.costs)
     });
     Ok(costs.collect())
+}
+
+/// Makes `pg_stat_statements` readable in this database.
+pub(super) async fn install_statements(connection: &mut PgConnection) -> anyhow::Result<()> {
+    sqlx::raw_sql("create extension if not exists pg_stat_statements")
+        .execute(connection)
+        .await
+        .context("pg_stat_statements is missing: install Postgres with its contrib modules")?;
+    Ok(())
 }
 
 #[derive(sqlx::FromRow)]

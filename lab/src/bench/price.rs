@@ -1,5 +1,5 @@
 //! `price`: orders per second of the whole, relative to the same services built with the feature `unprotected`, which
-//! store no key, no outbox row and no processed message.
+//! store no key, no outbox row and no processed message, and lease nothing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,6 +11,7 @@ use testkit::binaries::Binaries;
 use testkit::broker::Kafka;
 use testkit::system::Postgres;
 
+use super::costs;
 use super::rig::{MIX_WITHOUT_REPEATS, Place, Rig, closed_loop};
 use super::steps::Bench;
 use crate::generator::drive::Plan;
@@ -33,6 +34,13 @@ const EMPTY_TABLES: [(Service, &str); 8] = [
     (Service::Fulfilment, "processed_messages"),
     (Service::Receipt, "processed_messages"),
 ];
+
+/// The services that lease rows.
+const LEASING: [Service; 2] = [Service::Payment, Service::Receipt];
+/// Calls of the statements that lease rows. Nothing else writes lease tokens to rows that it locks and skips.
+const LEASES: &str = "select coalesce(sum(calls), 0)::bigint from pg_stat_statements
+    where dbid = (select oid from pg_database where datname = current_database())
+      and query like '%lease_token = %' and query like '%for update skip locked%' /* lab */";
 
 pub(super) struct Price {
     pub(super) pairs: Vec<(f64, f64)>,
@@ -136,6 +144,7 @@ pub(super) async fn measure(bench: &Bench<'_>, unprotected: &Path) -> anyhow::Re
         )
         .await?;
     ensure_nothing_stored(&without).await?;
+    ensure_nothing_leased(&whole, &without).await?;
     let orders = whole.check_books().await? + without.check_books().await?;
     without.stop().await?;
     whole.stop().await?;
@@ -154,6 +163,29 @@ async fn ensure_nothing_stored(rig: &Rig) -> anyhow::Result<()> {
         ensure!(!has_rows, "the unprotected {service} has rows in {table}");
     }
     Ok(())
+}
+
+/// Fails if the unprotected system has leased rows, or tried to. The other one shows that this would be noticed.
+async fn ensure_nothing_leased(whole: &Rig, without: &Rig) -> anyhow::Result<()> {
+    for service in LEASING {
+        ensure!(
+            leases(whole, service).await? > 0,
+            "the statements with which {service} leases rows were not found"
+        );
+        let leases = leases(without, service).await?;
+        ensure!(
+            leases == 0,
+            "the unprotected {service} has called the statement that leases rows {leases} times"
+        );
+    }
+    Ok(())
+}
+
+async fn leases(rig: &Rig, service: Service) -> anyhow::Result<i64> {
+    let pool = database::connect(rig.system().database_url(service)).await?;
+    costs::install_statements(&mut *pool.acquire().await?).await?;
+    let leases = sqlx::query_scalar(LEASES).fetch_one(&pool).await;
+    leases.with_context(|| format!("counting the leases of {service}"))
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl Ratio {
             Ratio::Relay => "relay drain ÷ the slower of SQL drain and raw produce",
             Ratio::EndToEnd => "shipped with receipt ÷ pgbench of the intake SQL",
             Ratio::Latency => "p50 request → shipped, half of saturation ÷ idle",
-            Ratio::Price => "the whole ÷ built without key, outbox and processed messages",
+            Ratio::Price => "the whole ÷ built without key, outbox, processed messages and lease",
             Ratio::CatchUp => "catch-up after a kill ÷ backlog at drain rate",
         }
     }

@@ -124,6 +124,13 @@ impl Work for Charger {
     fn expired(&self, _leased: Leased) -> Option<Answered> {
         None
     }
+
+    fn next_try(&self, answered: &Answered) -> Option<Leased> {
+        let answer = &answered.answer;
+        answer
+            .open_reason()
+            .map(|_| answered.leased.next_try(answer))
+    }
 }
 
 impl Queue {

@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
-use leases::Queues;
+use leases::{Queues, Starter};
 use service_kit::Pressure;
 use service_kit::database::{self, Horizon, horizon};
 use sqlx::{PgConnection, PgPool};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::charger::{ChargerQueues, Queue};
+use crate::charger::{Charger, ChargerQueues, Queue};
 use crate::domain::AttemptStatus;
 use crate::store::queues;
 
@@ -134,6 +134,24 @@ impl QueueKeeper {
         self.pressure.set_principals(waits.collect());
         Ok(())
     }
+}
+
+/// The queue keeper of an unprotected program: reports how long first tries wait in memory.
+pub async fn watch_memory(
+    fresh: Starter<Charger>,
+    pressure: Pressure,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    while !shutdown.is_cancelled() {
+        let mut waits = fresh.waits_in_memory();
+        waits.retain(|_, wait| *wait >= WAIT_MIN);
+        pressure.set_principals(waits);
+        tokio::select! {
+            () = tokio::time::sleep(INTERVAL) => {}
+            () = shutdown.cancelled() => {}
+        }
+    }
+    Ok(())
 }
 
 /// The time up to which all rows of the table are visible, if that has moved.

@@ -8,7 +8,7 @@ use api_keys::Authenticator;
 use application::{Application, Builder};
 use leases::{Done, Starter, Worker};
 use outbox::Wake;
-use service_kit::{Backoff, FairShare, migration};
+use service_kit::{Backoff, FairShare, UNPROTECTED, migration};
 use sqlx::{Connection as _, PgPool};
 use telemetry::metric;
 use tokio::sync::mpsc;
@@ -19,7 +19,7 @@ use crate::config::{Config, Migration};
 use crate::consumer::{Changed, PayOrders};
 use crate::direct::{self, DirectCharges};
 use crate::provider::Provider;
-use crate::queue_keeper::QueueKeeper;
+use crate::queue_keeper::{QueueKeeper, watch_memory};
 use crate::reconciler::{self, Reconciler};
 use crate::recorder::Recorder;
 use crate::routes::Services;
@@ -43,6 +43,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let retention = Duration::from_secs(config.reconcile_report_retention_seconds);
     let chargers = Queue::ALL.map(|queue| shared.charger(&config, queue, &sender));
     let [fresh, ..] = &chargers;
+    let waiting = Starter::of(fresh);
     let mut builder = builder
         .outbox(shared.wake.clone())?
         .consumer(shared.pay_orders(&config, Starter::of(fresh)))?
@@ -59,8 +60,12 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         // The recorder ends after the chargers, which own the other end of the channel.
         .worker("recorder", |_| recorder.run(answers));
     let pressure = builder.pressure().clone();
-    let keeper = QueueKeeper::new(pool, shared.queues.clone(), pressure);
-    builder = builder.worker("queue keeper", |shutdown| keeper.run(shutdown));
+    builder = if UNPROTECTED {
+        builder.worker("queue keeper", |it| watch_memory(waiting, pressure, it))
+    } else {
+        let keeper = QueueKeeper::new(pool, shared.queues.clone(), pressure);
+        builder.worker("queue keeper", |shutdown| keeper.run(shutdown))
+    };
     for charger in chargers {
         builder = builder.worker("charger", |shutdown| charger.run(shutdown));
     }

@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::domain::mail::Mail;
-use crate::domain::{AgeLimit, SendOutcome, TRIES_IN_DOUBT_MAX};
+use crate::domain::{AgeLimit, SendOutcome, Status, TRIES_IN_DOUBT_MAX, next};
 use crate::smtp;
 use crate::store::receipts::{self, Leased};
 use floor::Floor;
@@ -133,6 +133,14 @@ impl Work for Sender {
         };
         let span = start_span(&mail);
         Some(finish(mail, outcome, span, Instant::now()))
+    }
+
+    fn next_try(&self, tried: &Tried) -> Option<DueMail> {
+        let state = next(tried.mail.state(), &tried.outcome);
+        (state.status == Status::Pending).then(|| DueMail {
+            mail: tried.mail.next_try(state),
+            lease_ends: LeaseEnd::never(),
+        })
     }
 }
 

@@ -57,6 +57,14 @@ impl fmt::Debug for Clock {
 }
 
 impl LeaseEnd {
+    /// The end of no lease: an unprotected program has none.
+    pub fn never() -> Self {
+        Self {
+            clock: Clock::default(),
+            at: Duration::MAX,
+        }
+    }
+
     pub fn is_over(&self) -> bool {
         self.remaining().is_zero()
     }

@@ -1,14 +1,16 @@
 //! Starts the calls of rows that are inserted already leased.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use service_kit::{FairShare, Place};
+use service_kit::{FairShare, Place, UNPROTECTED};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::worker::unprotected::Memory;
 use crate::worker::{Lease, call};
 use crate::{Clock, Done, LeaseEnd, Queues, Work, Worker};
 
@@ -23,6 +25,7 @@ pub struct Starter<W: Work> {
     share: FairShare,
     backlog: Backlog,
     clock: Clock,
+    memory: Arc<Memory<W::Row>>,
 }
 
 /// Whether rows wait for the worker. New rows must not overtake them.
@@ -35,8 +38,8 @@ pub(crate) enum Backlog {
 
 /// One lease for rows that are about to be inserted, with the slots that were free.
 pub struct Reservation {
-    /// The lease token of the rows.
-    pub token: Uuid,
+    /// The lease token of the rows. `None` in an unprotected program.
+    pub token: Option<Uuid>,
     pub lease: Duration,
     /// The end of the lease on the clock of this process.
     pub ends: LeaseEnd,
@@ -55,6 +58,7 @@ impl<W: Work> Starter<W> {
             share: worker.share.clone(),
             backlog: worker.backlog.clone(),
             clock: worker.clock.clone(),
+            memory: worker.memory.clone(),
         }
     }
 
@@ -66,16 +70,25 @@ impl<W: Work> Starter<W> {
     ) -> Reservation {
         let slots = principals.into_iter().map(|it| self.slot(it?)).collect();
         Reservation {
-            token: Uuid::new_v4(),
+            token: (!UNPROTECTED).then(Uuid::new_v4),
             lease: self.lease,
-            ends: self.clock.after(self.lease),
+            ends: match UNPROTECTED {
+                true => LeaseEnd::never(),
+                false => self.clock.after(self.lease),
+            },
             ends_at: Instant::now() + self.lease,
             slots,
         }
     }
 
+    /// How long the first row of each principal waits in the memory of an unprotected program.
+    pub fn waits_in_memory(&self) -> BTreeMap<String, Duration> {
+        self.memory.waits()
+    }
+
     fn slot(&self, principal: &str) -> Option<Place> {
         match &self.backlog {
+            _ if UNPROTECTED => self.memory.place(),
             Backlog::OfPrincipals(queues) if queues.is_behind(principal) => None,
             Backlog::OfPrincipals(_) => self.share.try_take(principal),
             Backlog::OfAll(is_behind) if is_behind.load(Ordering::Relaxed) => None,
@@ -88,6 +101,11 @@ impl<W: Work> Starter<W> {
     pub fn start(&self, reservation: Reservation, rows: Vec<(usize, W::Row)>) {
         if rows.is_empty() {
             return;
+        }
+        if UNPROTECTED {
+            // The worker gives them their slots.
+            let rows = rows.into_iter().map(|(_, row)| row);
+            return rows.for_each(|row| self.memory.add(&*self.work, row));
         }
         self.work.leased();
         if let Backlog::OfPrincipals(queues) = &self.backlog {

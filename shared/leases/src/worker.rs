@@ -1,13 +1,14 @@
 //! Leases due rows and makes the outside call for each of them.
 
 mod slots;
+pub(crate) mod unprotected;
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use service_kit::{BatchInterval, FairShare, Place, Progress, database};
+use service_kit::{BatchInterval, FairShare, Place, Progress, UNPROTECTED, database};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,7 @@ use uuid::Uuid;
 use crate::starter::Backlog;
 use crate::{Clock, LeaseEnd, Queues};
 use slots::{Slots, StepOutcome};
+use unprotected::Memory;
 
 /// Longest interval between two leases. Under load each lease then takes more rows.
 const BATCH_INTERVAL_MAX: Duration = Duration::from_millis(20);
@@ -54,6 +56,12 @@ pub trait Work: Send + Sync + 'static {
     /// The result of a row whose lease expired before its call started. `None` records nothing and
     /// leaves the row to its next owner.
     fn expired(&self, row: Self::Row) -> Option<Self::Output>;
+
+    /// The row of the next try, if this result leaves it open. Only an unprotected program asks: it does not read the
+    /// table again.
+    fn next_try(&self, _result: &Self::Output) -> Option<Self::Row> {
+        None
+    }
 }
 
 /// How much to lease, and for how long.
@@ -110,6 +118,8 @@ pub struct Worker<W: Work> {
     /// Names the queues of the principals that share the slots.
     pub(crate) backlog: Backlog,
     pub(crate) clock: Clock,
+    /// Empty unless the program is unprotected.
+    pub(crate) memory: Arc<Memory<W::Row>>,
 }
 
 impl<W: Work> Worker<W> {
@@ -129,6 +139,7 @@ impl<W: Work> Worker<W> {
             // Rows may wait since before the start.
             backlog: Backlog::OfAll(Arc::new(AtomicBool::new(true))),
             clock: Clock::default(),
+            memory: Arc::default(),
         }
     }
 
@@ -155,6 +166,9 @@ impl<W: Work> Worker<W> {
     /// Runs until shutdown. Calls in flight continue after it. Each call holds a sender, so the
     /// recorder waits for the last call.
     pub async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        if UNPROTECTED {
+            return unprotected::run(self, shutdown).await;
+        }
         let mut batches = BatchInterval::new(BATCH_INTERVAL_MAX);
         let progress = Progress::current(self.settings.lease + STEP_SLACK);
         while !shutdown.is_cancelled() {

@@ -1,5 +1,5 @@
-//! Programs that are built with the feature `unprotected`: without idempotency keys for new orders, without outbox and
-//! without processed messages. `lab bench` measures what these cost. Such a program loses orders and charges them twice,
+//! Programs that are built with the feature `unprotected`: without idempotency keys for new orders, without outbox,
+//! without processed messages and without leases. `lab bench` measures what these cost. Such a program loses orders and charges them twice,
 //! so it does not start unless [`SETTING`] says that it is meant.
 
 use anyhow::ensure;
@@ -16,7 +16,7 @@ pub const MEANT: &str = "true";
 
 /// deploy/refuse-unprotected.sh looks for this text in the programs of an image.
 #[cfg(feature = "unprotected")]
-const WARNING: &str = "program runs without keys, outbox and processed messages: it can lose orders or charge them twice";
+const WARNING: &str = "program runs without keys, outbox, processed messages and leases: it can lose orders or charge them twice";
 
 #[cfg(all(feature = "unprotected", feature = "crash-points"))]
 compile_error!(

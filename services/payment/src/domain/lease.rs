@@ -14,8 +14,8 @@ pub struct Leased {
     pub order_id: Uuid,
     pub attempt: i32,
     pub principal: String,
-    /// The lease token. A result is recorded only while the row has this token.
-    pub token: Uuid,
+    /// The lease token. A result is recorded only while the row has this token. `None` in an unprotected program.
+    pub token: Option<Uuid>,
     /// The end of the lease. No call may start after it.
     pub ends: LeaseEnd,
     pub amount: i64,
@@ -49,6 +49,21 @@ impl Leased {
         }
     }
 
+    /// The next try after an answer that settled nothing, for an unprotected program. The others lease it.
+    pub fn next_try(&self, answer: &ProviderAnswer) -> Self {
+        let key_state = self.key_state.after(answer);
+        let call = match &self.call {
+            ProviderCall::Charge { .. } if !key_state.may_send() => ProviderCall::LookUpCharge,
+            call => call.clone(),
+        };
+        Self {
+            tries: self.tries + 1,
+            key_state,
+            call,
+            ..self.clone()
+        }
+    }
+
     /// What an absence means for this row. The provider's lookups may lag behind its charges: until
     /// `absence_age` after the last send, an absence proves nothing. After it, a rejected attempt is
     /// closed, and one whose key is spent has failed. A held attempt stays as it is: believed, the absence
@@ -72,5 +87,43 @@ impl Leased {
             },
             _ => answer,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_try_sends_the_key_only_while_it_is_usable() {
+        let call = ProviderCall::Charge {
+            payment_method: "pm".to_owned(),
+        };
+        let first = Leased {
+            order_id: Uuid::nil(),
+            attempt: 1,
+            principal: String::new(),
+            token: None,
+            ends: LeaseEnd::never(),
+            amount: 1,
+            currency: "EUR".to_owned(),
+            reference: String::new(),
+            tries: 1,
+            correlation_id: String::new(),
+            traceparent: None,
+            rejected: false,
+            key_state: KeyState::Usable,
+            held: false,
+            sent_ago: None,
+            call: call.clone(),
+        };
+        let unknown = ProviderAnswer::Unknown {
+            reason: String::new(),
+            retry_after: None,
+        };
+        let second = first.next_try(&unknown);
+        assert_eq!((second.tries, second.call), (2, call));
+        let second = first.next_try(&ProviderAnswer::Processing);
+        assert_eq!(second.call, ProviderCall::LookUpCharge);
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Sorted<'a> {
     attempts: Vec<AttemptResult>,
     refunds: Vec<RefundResult>,
     /// By lease: a batch may contain both a stale and a valid answer about one attempt.
-    by_lease: HashMap<(Uuid, Uuid, i32), &'a Answered>,
+    by_lease: HashMap<(Option<Uuid>, Uuid, i32), &'a Answered>,
 }
 
 impl<'a> Sorted<'a> {

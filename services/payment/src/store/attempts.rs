@@ -31,7 +31,8 @@ pub struct NewAttempt {
 
 /// A lease for attempts that are stored now.
 pub struct NewLease<'a> {
-    pub token: Uuid,
+    /// `None` in an unprotected program.
+    pub token: Option<Uuid>,
     pub lease: Duration,
     /// Which of the attempts to lease.
     pub attempts: &'a [bool],
@@ -84,7 +85,7 @@ pub async fn open(
                        and requested_at >= coalesce($17::timestamptz, '-infinity') as is_leased
             ) as decision
          on conflict (order_id, attempt) do nothing
-         returning order_id, attempt, lease_token is not null as "is_leased!""#,
+         returning order_id, attempt, tries > 0 as "is_leased!""#,
         &order_ids,
         &numbers,
         &amounts,
@@ -98,7 +99,7 @@ pub async fn open(
         &requested,
         AttemptStatus::Pending.as_str(),
         &has_slot,
-        lease.map(|it| it.token),
+        lease.and_then(|it| it.token),
         lease.map_or(0.0, |it| it.lease.as_secs_f64()),
         lease.map_or(0.0, |it| it.limits.resend_max.as_secs_f64()),
         lease.and_then(|it| it.limits.hold_before),

@@ -113,7 +113,7 @@ impl LeasedRow {
             order_id: self.order_id,
             attempt: self.attempt,
             principal: self.principal,
-            token: self.token,
+            token: Some(self.token),
             ends: request.ends.clone(),
             amount: self.amount,
             currency: self.currency,
@@ -140,7 +140,8 @@ pub(super) fn age(seconds: f64) -> Duration {
 pub struct AttemptResult {
     pub order_id: Uuid,
     pub attempt: i32,
-    pub token: Uuid,
+    /// `None` in an unprotected program: the result is recorded without a check.
+    pub token: Option<Uuid>,
     pub status: AttemptStatus,
     pub charge_id: Option<String>,
     pub decline_code: Option<String>,
@@ -165,8 +166,8 @@ pub struct Retry {
 pub struct SettledAttempt {
     pub order_id: Uuid,
     pub attempt: i32,
-    /// The token of the lease that this result belongs to.
-    pub token: Uuid,
+    /// The token of the lease that this result belongs to, if it belongs to one.
+    pub token: Option<Uuid>,
     pub amount: i64,
     pub currency: String,
     pub customer_id: String,
@@ -207,14 +208,15 @@ pub async fn record(
             as result (order_id, attempt, token, status, charge_id, decline_code, delay, error,
                        absent, failure_code, key_state)
          where payments.order_id = any(array[result.order_id])
-           and payments.attempt = result.attempt and payments.lease_token = result.token
-         returning payments.order_id, payments.attempt, result.token as "token!", amount,
+           and payments.attempt = result.attempt
+           and (payments.lease_token = result.token or result.token is null)
+         returning payments.order_id, payments.attempt, result.token as "token?", amount,
                    currency, customer_id, lines, correlation_id, rejection_reason, payment_method,
                    payments.status as "status: AttemptStatus", principal, principal_id,
                    request_key, reference"#,
         &column.order_ids,
         &column.attempts,
-        &column.tokens,
+        &column.tokens as &[Option<Uuid>],
         &column.statuses as &[&str],
         &column.charges as &[Option<&str>],
         &column.declines as &[Option<&str>],
@@ -235,7 +237,7 @@ pub async fn record(
 struct ResultColumns<'a> {
     order_ids: Vec<Uuid>,
     attempts: Vec<i32>,
-    tokens: Vec<Uuid>,
+    tokens: Vec<Option<Uuid>>,
     statuses: Vec<&'a str>,
     charges: Vec<Option<&'a str>>,
     declines: Vec<Option<&'a str>>,
@@ -301,18 +303,17 @@ pub async fn capture_found(
             ) as open
          )
          update payments
-         set status = $5, charge_id = found.charge_id, lease_token = null,
+         set status = $4, charge_id = found.charge_id, lease_token = null,
              last_error = null, updated_at = now()
          from found
          where payments.order_id = any(array[found.order_id]) and payments.attempt = found.attempt
-         returning payments.order_id, payments.attempt, $4::uuid as "token!", amount,
+         returning payments.order_id, payments.attempt, null::uuid as "token?", amount,
                    currency, customer_id, lines, correlation_id, rejection_reason, payment_method,
                    status as "status: AttemptStatus", principal, principal_id, request_key,
                    reference"#,
         &order_ids,
         &attempts,
         &charges as &[&str],
-        Uuid::nil(),
         AttemptStatus::Captured.as_str(),
     )
     .fetch_all(connection)

@@ -189,7 +189,7 @@ pub async fn lease_due(
         order_id: row.order_id,
         attempt: row.attempt,
         principal: row.principal,
-        token: row.token,
+        token: Some(row.token),
         ends: request.ends.clone(),
         amount: row.amount,
         currency: row.currency,
@@ -210,7 +210,7 @@ pub async fn lease_due(
 #[derive(Clone, Debug)]
 pub struct RefundResult {
     pub key: String,
-    pub token: Uuid,
+    pub token: Option<Uuid>,
     pub status: RefundStatus,
     pub refund_id: Option<String>,
     pub failure_code: Option<String>,
@@ -243,7 +243,7 @@ pub async fn record(
 ) -> sqlx::Result<Vec<SettledRefund>> {
     let retries = || results.iter().map(|result| result.retry.as_ref());
     let keys: Vec<&str> = results.iter().map(|result| &*result.key).collect();
-    let tokens: Vec<Uuid> = results.iter().map(|result| result.token).collect();
+    let tokens: Vec<Option<Uuid>> = results.iter().map(|result| result.token).collect();
     let ids: Vec<Option<&str>> = results.iter().map(|it| it.refund_id.as_deref()).collect();
     let statuses: Vec<&str> = results
         .iter()
@@ -283,7 +283,7 @@ pub async fn record(
                              where payments.order_id = refunds.order_id
                                and payments.attempt = refunds.attempt), '') as "customer_id!""#,
         &keys as &[&str],
-        &tokens,
+        &tokens as &[Option<Uuid>],
         &ids as &[Option<&str>],
         &statuses as &[&str],
         &delays as &[Option<f64>],

@@ -14,7 +14,7 @@ use crate::stepper::{LIMITS, RESEND_MAX};
 /// Stores an attempt with a slot. Returns whether it is leased.
 async fn store(harness: &Harness, new: NewAttempt, limits: &ProviderLimits) -> bool {
     let lease = NewLease {
-        token: Uuid::new_v4(),
+        token: Some(Uuid::new_v4()),
         lease: LONG,
         attempts: &[true],
         limits,

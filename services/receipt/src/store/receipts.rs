@@ -34,7 +34,8 @@ pub struct NewMail {
 
 /// A lease for mails that are logged now.
 pub struct NewLease<'a> {
-    pub token: Uuid,
+    /// `None` in an unprotected program.
+    pub token: Option<Uuid>,
     pub lease: Duration,
     /// Which of the mails to lease.
     pub mails: &'a [bool],
@@ -84,7 +85,7 @@ pub async fn log(
             as new (event_id, mail_type, order_id, attempt, recipient, amount, currency, lines,
                     reason, correlation_id, traceparent, status, event_time, has_slot)
          on conflict do nothing
-         returning event_id, mail_type, created_at, lease_token is not null as "is_leased!""#,
+         returning event_id, mail_type, created_at, tries > 0 as "is_leased!""#,
         &event_ids,
         &mail_types as &[&str],
         &order_ids,
@@ -99,7 +100,7 @@ pub async fn log(
         &statuses as &[&str],
         &event_times,
         &has_slot,
-        lease.map(|it| it.token),
+        lease.and_then(|it| it.token),
         lease.map_or(0.0, |it| it.lease.as_secs_f64()),
     )
     .fetch_all(connection)
@@ -135,7 +136,8 @@ pub async fn recipients(
 pub struct Leased {
     pub event_id: Uuid,
     pub mail_type: String,
-    pub token: Uuid,
+    /// The lease token. `None` in an unprotected program.
+    pub token: Option<Uuid>,
     pub order_id: Uuid,
     pub attempt: i32,
     pub recipient: String,
@@ -153,7 +155,7 @@ pub struct Leased {
 
 impl NewMail {
     /// The first try of a mail that was logged leased.
-    pub fn leased(self, token: Uuid, logged_at: DateTime<Utc>) -> Leased {
+    pub fn leased(self, token: Option<Uuid>, logged_at: DateTime<Utc>) -> Leased {
         Leased {
             event_id: self.event_id,
             mail_type: self.mail_type.as_str().to_owned(),
@@ -175,6 +177,15 @@ impl NewMail {
 }
 
 impl Leased {
+    /// The next try of a mail that is still pending, for an unprotected program. The others lease it.
+    pub fn next_try(&self, state: State) -> Self {
+        Self {
+            tries: self.tries + 1,
+            tries_in_doubt: state.tries_in_doubt + 1,
+            ..self.clone()
+        }
+    }
+
     /// The state of the mail while it is leased. Only a pending mail can be leased.
     pub fn state(&self) -> State {
         State {
@@ -268,7 +279,7 @@ pub async fn lease_due(connection: &mut PgConnection, request: Lease<'_>) -> sql
             Some(token) => taken.leased.push(Leased {
                 event_id: row.event_id,
                 mail_type: row.mail_type,
-                token,
+                token: Some(token),
                 order_id: row.order_id,
                 attempt: row.attempt,
                 recipient: row.recipient,
@@ -319,7 +330,8 @@ pub struct TryResult {
     pub order_id: Uuid,
     pub event_id: Uuid,
     pub mail_type: String,
-    pub token: Uuid,
+    /// `None` in an unprotected program: the result is recorded without a check.
+    pub token: Option<Uuid>,
     /// The state of the mail after the try.
     pub state: State,
     pub error: Option<String>,
@@ -336,7 +348,7 @@ pub async fn record(connection: &mut PgConnection, results: &[TryResult]) -> sql
     let order_ids: Vec<Uuid> = results.iter().map(|result| result.order_id).collect();
     let event_ids: Vec<Uuid> = results.iter().map(|result| result.event_id).collect();
     let mail_types: Vec<&str> = results.iter().map(|result| &*result.mail_type).collect();
-    let tokens: Vec<Uuid> = results.iter().map(|result| result.token).collect();
+    let tokens: Vec<Option<Uuid>> = results.iter().map(|result| result.token).collect();
     let statuses: Vec<&str> = results
         .iter()
         .map(|result| result.state.status.as_str())
@@ -368,10 +380,11 @@ pub async fn record(connection: &mut PgConnection, results: &[TryResult]) -> sql
                   and mail.mail_type = result.mail_type
                 limit 1
             ) as found
-         where receipts.ctid = found.ctid and receipts.lease_token = result.token",
+         where receipts.ctid = found.ctid
+           and (receipts.lease_token = result.token or result.token is null)",
         &event_ids,
         &mail_types as &[&str],
-        &tokens,
+        &tokens as &[Option<Uuid>],
         &statuses as &[&str],
         &tries_in_doubt,
         &errors as &[Option<&str>],

@@ -11,7 +11,7 @@ async fn mail_logged_leased_is_left_to_its_process() {
     let order = Uuid::new_v4();
     let log = async || {
         let lease = NewLease {
-            token: Uuid::new_v4(),
+            token: Some(Uuid::new_v4()),
             lease: LONG,
             mails: &[true],
         };

@@ -13,6 +13,8 @@ pub(crate) struct FakeWork {
     leases: AtomicUsize,
     /// The result of every row whose lease expired.
     expired: Option<u32>,
+    /// A row below it stays open. Its next try is the next row.
+    open_below: u32,
 }
 
 impl Work for FakeWork {
@@ -36,6 +38,10 @@ impl Work for FakeWork {
     fn expired(&self, _row: u32) -> Option<u32> {
         self.expired
     }
+
+    fn next_try(&self, result: &u32) -> Option<u32> {
+        (*result < self.open_below).then_some(result + 1)
+    }
 }
 
 type FakeWorker = (Worker<FakeWork>, mpsc::Receiver<Done<u32>>);
@@ -44,6 +50,15 @@ type FakeWorker = (Worker<FakeWork>, mpsc::Receiver<Done<u32>>);
 pub(crate) fn worker(rows: &[u32]) -> FakeWorker {
     let work = FakeWork {
         due: Mutex::new(rows.to_vec()),
+        ..FakeWork::default()
+    };
+    worker_for(work, LEASE, IN_FLIGHT_MAX)
+}
+
+/// A worker whose row 0 stays open after the first try.
+pub(crate) fn worker_that_tries_twice() -> FakeWorker {
+    let work = FakeWork {
+        open_below: 1,
         ..FakeWork::default()
     };
     worker_for(work, LEASE, IN_FLIGHT_MAX)
