@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use leases::LeaseRequest;
 use serde_json::Value;
+use service_kit::UNPROTECTED;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -140,7 +141,7 @@ pub(super) fn age(seconds: f64) -> Duration {
 pub struct AttemptResult {
     pub order_id: Uuid,
     pub attempt: i32,
-    /// `None` in an unprotected program: the result is recorded without a check.
+    /// `None` in an unprotected program, which records the result without a check.
     pub token: Option<Uuid>,
     pub status: AttemptStatus,
     pub charge_id: Option<String>,
@@ -209,7 +210,7 @@ pub async fn record(
                        absent, failure_code, key_state)
          where payments.order_id = any(array[result.order_id])
            and payments.attempt = result.attempt
-           and (payments.lease_token = result.token or result.token is null)
+           and (payments.lease_token = result.token or $12)
          returning payments.order_id, payments.attempt, result.token as "token?", amount,
                    currency, customer_id, lines, correlation_id, rejection_reason, payment_method,
                    payments.status as "status: AttemptStatus", principal, principal_id,
@@ -225,6 +226,7 @@ pub async fn record(
         &column.absences,
         &column.failures as &[Option<&str>],
         &column.key_states as &[Option<&str>],
+        UNPROTECTED,
     )
     .fetch_all(connection)
     .await?;

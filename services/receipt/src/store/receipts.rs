@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use money::Money;
 use serde_json::Value;
+use service_kit::UNPROTECTED;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -381,7 +382,7 @@ pub async fn record(connection: &mut PgConnection, results: &[TryResult]) -> sql
                 limit 1
             ) as found
          where receipts.ctid = found.ctid
-           and (receipts.lease_token = result.token or result.token is null)",
+           and (receipts.lease_token = result.token or $10)",
         &event_ids,
         &mail_types as &[&str],
         &tokens as &[Option<Uuid>],
@@ -391,6 +392,7 @@ pub async fn record(connection: &mut PgConnection, results: &[TryResult]) -> sql
         &delays,
         Status::Sent.as_str(),
         &order_ids,
+        UNPROTECTED,
     )
     .execute(connection)
     .await?;
