@@ -27,6 +27,8 @@ const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A consumer whose clients lose their place in the group this often, within this time, has the name of another one.
 const FENCED_MAX: usize = 3;
 const FENCED_WITHIN: Duration = Duration::from_secs(60);
+/// How often the same error of the client is logged. During an outage there are many in a second.
+const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// A client that misses this many reports of its statistics hangs.
 const REPORTS_MISSED_MAX: u32 = 5;
 
@@ -39,6 +41,8 @@ pub(crate) struct Source {
     fenced_at: Vec<Instant>,
     /// All brokers became unreachable while this client had partitions.
     brokers_lost: AtomicBool,
+    /// The last error that was logged, and when.
+    logged: Mutex<Option<(KafkaError, Instant)>>,
     /// Since when the client should have delivered something.
     overdue_since: Option<Instant>,
     /// Partitions gained and lost that the consumer does not know yet.
@@ -55,6 +59,7 @@ impl Source {
             is_fenced: AtomicBool::new(false),
             fenced_at: Vec::new(),
             brokers_lost: AtomicBool::new(false),
+            logged: Mutex::default(),
             overdue_since: None,
             changes: Mutex::default(),
             lag,
@@ -273,7 +278,11 @@ impl Source {
                 batch.add(&message, origin, wants);
             }
             Err(error) => {
-                tracing::warn!(%error, "receive failed");
+                let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+                if is_news(&error, logged.as_ref()) {
+                    tracing::warn!(%error, "receive failed");
+                    *logged = Some((error.clone(), Instant::now()));
+                }
                 if matches!(error, KafkaError::MessageConsumptionFatal(_)) {
                     self.is_fenced.store(true, Ordering::Release);
                 }
@@ -298,6 +307,10 @@ impl Source {
     }
 }
 
+fn is_news(error: &KafkaError, logged: Option<&(KafkaError, Instant)>) -> bool {
+    logged.is_none_or(|(last, at)| last != error || at.elapsed() > ERROR_LOG_INTERVAL)
+}
+
 fn partitions(list: &TopicPartitionList) -> Vec<i32> {
     let elements = list.elements();
     elements.iter().map(|it| it.partition()).collect()
@@ -318,5 +331,22 @@ impl Drop for Paused<'_> {
         for partitions in all.into_iter().flatten() {
             let _ = kafka.resume(&partitions);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn repeated_error_is_logged_at_intervals() {
+        let down = KafkaError::MessageConsumption(RDKafkaErrorCode::AllBrokersDown);
+        assert!(is_news(&down, None));
+        let logged = (down.clone(), Instant::now());
+        assert!(!is_news(&down, Some(&logged)));
+        let other = KafkaError::MessageConsumption(RDKafkaErrorCode::BrokerTransportFailure);
+        assert!(is_news(&other, Some(&logged)));
+        tokio::time::advance(2 * ERROR_LOG_INTERVAL).await;
+        assert!(is_news(&down, Some(&logged)));
     }
 }
