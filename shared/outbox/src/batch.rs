@@ -43,7 +43,7 @@ pub(crate) async fn read(
         floors.raise(connection).await.context("raising floors")?;
     }
     let rows_max = rows_per_shard(floors, rows_max);
-    let rows = store::unpublished(connection, floors, &floors.floor_keys(), until, rows_max)
+    let rows = store::unpublished(connection, floors, until, rows_max)
         .await
         .context("reading the outbox")?;
     if !rows.is_empty() {
@@ -61,18 +61,24 @@ pub(crate) async fn read(
     Ok((rows, held))
 }
 
-/// Reads the rows that follow those of a batch. Only for a session without held orders and without a republication.
-pub(crate) async fn read_after(
+/// Reads the next batch while one is in flight. Only for a session without held orders and without a republication.
+///
+/// Like every read it begins at the floors, and leaves out the rows in flight. It must not begin after them: a row
+/// with a lower id may have committed since, and the next event of its order with a higher one.
+pub(crate) async fn read_ahead(
     session: &mut Session,
-    after: &[i64],
+    in_flight: &BTreeSet<i64>,
     rows_max: u16,
 ) -> anyhow::Result<Vec<Row>> {
     let Session {
         connection, floors, ..
     } = session;
-    let rows_max = rows_per_shard(floors, rows_max);
-    let rows = store::unpublished(connection, floors, after, None, rows_max);
-    rows.await.context("reading ahead in the outbox")
+    // No shard has more rows in flight than one batch takes of it.
+    let rows_max = 2 * rows_per_shard(floors, rows_max);
+    let rows = store::unpublished(connection, floors, None, rows_max);
+    let mut rows = rows.await.context("reading ahead in the outbox")?;
+    rows.retain(|row| !in_flight.contains(&row.queue_key()));
+    Ok(rows)
 }
 
 fn rows_per_shard(floors: &Floors, rows_max: u16) -> i64 {

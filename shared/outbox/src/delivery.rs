@@ -34,6 +34,11 @@ impl Deliveries {
     pub(crate) fn is_complete(&self) -> bool {
         self.stuck.is_empty() && self.undelivered == 0
     }
+
+    /// Whether no row was delivered, although the broker rejected none.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.delivered.is_empty() && self.undelivered > 0
+    }
 }
 
 /// What became of one row.

@@ -4,14 +4,13 @@
 //! floors, a relay would read the index entries of all rows that were published since the oldest
 //! snapshot in the database, in every step.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use service_kit::database::{Horizon, horizon};
 use sqlx::PgConnection;
 
-use crate::store::{Row, queue_key};
+use crate::store::queue_key;
 
 /// How often the floors rise.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -79,22 +78,6 @@ impl Floors {
         let floors = self.floors.iter();
         floors
             .map(|(shard, floor)| queue_key(*shard, *floor))
-            .collect()
-    }
-
-    /// The same, at least after the last of these rows of each shard.
-    pub(crate) fn keys_after(&self, rows: &[Row]) -> Vec<i64> {
-        let mut last = BTreeMap::new();
-        for row in rows {
-            let id = last.entry(row.shard).or_insert(row.id);
-            *id = row.id.max(*id);
-        }
-        let floors = self.floors.iter();
-        floors
-            .map(|(shard, floor)| {
-                let last = last.get(shard).copied();
-                queue_key(*shard, last.map_or(*floor, |last| last.max(*floor)))
-            })
             .collect()
     }
 

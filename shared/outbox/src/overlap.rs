@@ -1,5 +1,5 @@
-//! Uses both sides of the relay at once: while the broker acknowledges a batch, the database records the batch before it
-//! and returns the batch after it.
+//! Overlaps delivery with database work: while the broker acknowledges a batch, the database records the previous one and
+//! returns the next one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,29 +14,34 @@ use crate::settings::Settings;
 use crate::store::Row;
 
 /// What the database does while a batch is delivered.
-pub(crate) struct Meanwhile<'a> {
+pub(crate) struct DatabaseWork<'a> {
     pub(crate) settings: &'a Settings,
-    /// The batch before, which is delivered and not recorded yet.
+    /// The previous batch, which is delivered and not recorded yet.
     pub(crate) unrecorded: Option<Deliveries>,
     pub(crate) minute: &'a mut Minute,
-    /// The keys after which the next batch begins, to read it ahead.
-    pub(crate) next_after: Option<Vec<i64>>,
+    /// The keys of the rows in flight, if the next batch is to be read ahead.
+    pub(crate) reads_ahead_of: Option<BTreeSet<i64>>,
 }
 
-impl Meanwhile<'_> {
-    /// Returns the session, the recorded batch and the rows of the next one.
-    async fn run(self, session: &mut Session) -> anyhow::Result<Done<'_>> {
+struct WorkDone<'s> {
+    session: &'s mut Session,
+    recorded: Option<Deliveries>,
+    next: Vec<Row>,
+}
+
+impl DatabaseWork<'_> {
+    async fn run(self, session: &mut Session) -> anyhow::Result<WorkDone<'_>> {
         let wait_max = self.settings.store_wait_max;
         if let Some(unrecorded) = &self.unrecorded {
             let recorded = batch::record(session, unrecorded, self.minute);
             bounded(wait_max, recorded).await?;
         }
         let mut next = Vec::new();
-        if let Some(after) = self.next_after {
-            let read = batch::read_after(session, &after, self.settings.batch_rows_max);
+        if let Some(in_flight) = self.reads_ahead_of {
+            let read = batch::read_ahead(session, &in_flight, self.settings.batch_rows_max);
             next = bounded(wait_max, read).await?;
         }
-        Ok(Done {
+        Ok(WorkDone {
             session,
             recorded: self.unrecorded,
             next,
@@ -44,14 +49,8 @@ impl Meanwhile<'_> {
     }
 }
 
-struct Done<'s> {
-    session: &'s mut Session,
-    recorded: Option<Deliveries>,
-    next: Vec<Row>,
-}
-
-/// The outcome of a batch, and of what the database did meanwhile.
-pub(crate) struct Delivered {
+/// What became of a batch, and what the database did meanwhile.
+pub(crate) struct Overlapped {
     pub(crate) deliveries: Deliveries,
     pub(crate) recorded: Option<Deliveries>,
     pub(crate) next: Vec<Row>,
@@ -62,30 +61,31 @@ pub(crate) async fn deliver(
     mut sender: Sender<'_>,
     session: &mut Session,
     (rows, held): (Vec<Row>, &BTreeSet<Uuid>),
-    meanwhile: Meanwhile<'_>,
+    work: DatabaseWork<'_>,
     wait_max: Duration,
-) -> anyhow::Result<Delivered> {
+) -> anyhow::Result<Overlapped> {
     let (producer, settings) = (sender.producer, sender.settings);
     let count = rows.len();
     let delivery = sender.deliver(rows, held);
-    let database = meanwhile.run(session);
+    let work = work.run(session);
     let too_late = tokio::time::sleep(wait_max);
-    tokio::pin!(delivery, database, too_late);
-    let (mut delivered, mut done) = (None, None);
+    tokio::pin!(delivery, work, too_late);
+    let mut delivered = None;
+    let mut done: Option<WorkDone<'_>> = None;
     loop {
-        if let Some(deliveries) = delivered.take_if(|_| done.is_some()) {
-            let Some(Done { recorded, next, .. }) = done else {
-                continue;
-            };
-            return Ok(Delivered {
-                deliveries,
-                recorded,
-                next,
-            });
+        match (delivered.take(), done.take()) {
+            (Some(deliveries), Some(WorkDone { recorded, next, .. })) => {
+                return Ok(Overlapped {
+                    deliveries,
+                    recorded,
+                    next,
+                });
+            }
+            both => (delivered, done) = both,
         }
         tokio::select! {
             deliveries = &mut delivery, if delivered.is_none() => delivered = Some(deliveries),
-            result = &mut database, if done.is_none() => done = Some(result?),
+            result = &mut work, if done.is_none() => done = Some(result?),
             // The producer would send the rest of the batch to brokers that may have lost their data.
             () = producer.brokers_lost(), if delivered.is_none() => {
                 delivered = Some(Deliveries { undelivered: count, ..Deliveries::default() });

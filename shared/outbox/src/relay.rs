@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::availability::Availability;
 use crate::delivery::{Deliveries, Sender};
-use crate::overlap::Meanwhile;
+use crate::overlap::DatabaseWork;
 use crate::positions::Minute;
 use crate::session::{self, Session, bounded};
 use crate::settings::Settings;
@@ -32,6 +32,8 @@ pub struct Relay {
     availability: Availability,
     partitions: Option<kafka::Partitions>,
     session: Option<Session>,
+    /// How many rows the last batch had.
+    last_batch: usize,
     /// How long events wait for this relay.
     wait: Arc<QueueWait>,
 }
@@ -102,6 +104,7 @@ impl Relay {
             availability: Availability::default(),
             partitions: None,
             session: None,
+            last_batch: 0,
             wait: Arc::default(),
         })
     }
@@ -115,9 +118,11 @@ impl Relay {
     /// Publishes until shutdown. Errors are logged and retried: the rows are safe in their table.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut batches = BatchInterval::new(self.settings.batch_interval_max);
-        // A step waits for the broker once, and for the database a few times.
-        let progress =
-            Progress::current(self.delivery_wait_max() + 6 * self.settings.store_wait_max);
+        // Of the batches of one step, only the last two can take long: it ends after `rebalance_interval`.
+        let step_max = self.settings.rebalance_interval
+            + 2 * self.delivery_wait_max()
+            + 8 * self.settings.store_wait_max;
+        let progress = Progress::current(step_max);
         while !shutdown.is_cancelled() {
             batches.begin().await;
             let started = tokio::time::Instant::now();
@@ -127,8 +132,8 @@ impl Relay {
             };
             drop(running);
             let pause = match step {
-                Ok(StepOutcome::Published(rows)) if self.left_rows(rows) => {
-                    if 2 * rows <= usize::from(self.settings.batch_rows_max) {
+                Ok(StepOutcome::Published(_)) if self.left_rows() => {
+                    if !is_backlog(self.last_batch, &self.settings) {
                         batches.ended(started);
                     }
                     continue;
@@ -171,22 +176,19 @@ impl Relay {
         self.publish(1).await
     }
 
-    /// Publishes up to this many batches. If it publishes nothing because of a failure, the relay
-    /// releases its shards: another relay may be able to reach the broker.
+    /// Publishes up to this many batches. If the last one fails as a whole, the relay releases its shards:
+    /// another relay may be able to reach the broker.
     async fn publish(&mut self, batches_max: usize) -> anyhow::Result<StepOutcome> {
+        self.last_batch = 0;
         let outcome = self.publish_batches(batches_max).await;
-        let is_failure = matches!(
-            outcome,
-            Err(_) | Ok(StepOutcome::Undelivered { published: 0, .. })
-        );
-        if is_failure {
+        if outcome.is_err() {
             self.session = None;
         }
         outcome
     }
 
-    /// After the first full batch, each further one is read while the one before it is delivered, and recorded while the
-    /// one after it is. If a batch is not delivered completely, no other one follows it.
+    /// With a backlog, the database records the previous batch and reads the next one while a batch is delivered. The step
+    /// ends with the first batch that is not delivered completely.
     async fn publish_batches(&mut self, batches_max: usize) -> anyhow::Result<StepOutcome> {
         self.replace_failed_producer()?;
         self.ask_for_leaders().await;
@@ -208,18 +210,19 @@ impl Relay {
         let mut unrecorded = None;
         loop {
             batches += 1;
+            self.last_batch = rows.len();
             self.wait.begin();
             (settings.reached)("relay.claimed");
             metrics::histogram!(metric::OUTBOX_BATCH_SIZE).record(rows.len() as f64);
             let reads_ahead = can_read_ahead
                 && batches < batches_max
                 && began.elapsed() < settings.rebalance_interval
-                && is_full(&rows, session, settings);
-            let meanwhile = Meanwhile {
+                && is_backlog(rows.len(), settings);
+            let work = DatabaseWork {
                 settings,
                 unrecorded: unrecorded.take(),
                 minute: &mut self.minute,
-                next_after: reads_ahead.then(|| session.floors.keys_after(&rows)),
+                reads_ahead_of: reads_ahead.then(|| rows.iter().map(Row::queue_key).collect()),
             };
             let sender = Sender {
                 producer: &self.producer,
@@ -228,7 +231,7 @@ impl Relay {
                 partitions: &mut self.partitions,
             };
             let batch = (rows, &held);
-            let delivered = overlap::deliver(sender, session, batch, meanwhile, wait_max).await?;
+            let delivered = overlap::deliver(sender, session, batch, work, wait_max).await?;
             if let Some(recorded) = delivered.recorded {
                 note_published(&recorded, &self.wait);
             }
@@ -243,6 +246,9 @@ impl Relay {
             let recorded = batch::record(session, &deliveries, &mut self.minute);
             bounded(settings.store_wait_max, recorded).await?;
             note_published(&deliveries, &self.wait);
+            if deliveries.is_failure() {
+                self.session = None;
+            }
             return Ok(StepOutcome::of(published, &deliveries));
         }
     }
@@ -310,11 +316,11 @@ impl Relay {
         Ok(())
     }
 
-    /// Whether a batch of this many rows may have left others in the table. A relay reads the same number of
-    /// rows of each of its shards.
-    fn left_rows(&self, rows: usize) -> bool {
+    /// Whether the last batch may have left rows in the table. A relay reads the same number of rows of each of
+    /// its shards.
+    fn left_rows(&self) -> bool {
         let shards = self.session.as_ref().map_or(1, Session::shards);
-        rows >= usize::from(self.settings.batch_rows_max).div_ceil(shards)
+        self.last_batch >= usize::from(self.settings.batch_rows_max).div_ceil(shards)
     }
 
     async fn sleep_until_woken(&self, shutdown: &CancellationToken) {
@@ -329,9 +335,10 @@ impl Relay {
     }
 }
 
-/// Whether a batch may have left others in the table. A relay reads the same number of rows of each of its shards.
-fn is_full(rows: &[Row], session: &Session, settings: &Settings) -> bool {
-    rows.len() >= usize::from(settings.batch_rows_max).div_ceil(session.shards())
+/// Whether a batch of this many rows is large enough that the next one need not wait for more rows. A smaller one may also
+/// leave rows, if its shards are unequally full.
+fn is_backlog(rows: usize, settings: &Settings) -> bool {
+    2 * rows > usize::from(settings.batch_rows_max)
 }
 
 /// Counts a recorded batch, and how long its events have waited.

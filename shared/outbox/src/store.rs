@@ -23,15 +23,14 @@ pub(crate) struct Row {
     pub(crate) republished: bool,
 }
 
-/// The oldest unpublished rows with keys above `after`, one for each shard, at most `rows_max` per shard and only those
-/// created before `until`. The rows of one shard are in the order of their ids.
+/// The oldest unpublished rows above the floors, at most `rows_max` per shard and only those created
+/// before `until`. The rows of one shard are in the order of their ids.
 ///
 /// Each shard is a range of the index `outbox_unpublished`, so the statement reads what it returns,
 /// regardless of what waits in other shards. See [`queue_key`].
 pub(crate) async fn unpublished(
     connection: &mut PgConnection,
     floors: &Floors,
-    after: &[i64],
     until: Option<DateTime<Utc>>,
     rows_max: i64,
 ) -> sqlx::Result<Vec<Row>> {
@@ -54,7 +53,7 @@ pub(crate) async fn unpublished(
                order by (shard::bigint << 48) + id
                limit $5
            ) as row"#,
-        after,
+        &floors.floor_keys(),
         &floors.ceiling_keys(),
         floors.since(),
         until.unwrap_or(END_OF_TIME),
@@ -70,6 +69,12 @@ const END_OF_TIME: DateTime<Utc> = DateTime::from_timestamp(253_402_300_800, 0).
 /// The position of a row in the queue, as the index `outbox_unpublished` computes it.
 pub(crate) fn queue_key(shard: i16, id: i64) -> i64 {
     (i64::from(shard) << 48) + id
+}
+
+impl Row {
+    pub(crate) fn queue_key(&self) -> i64 {
+        queue_key(self.shard, self.id)
+    }
 }
 
 /// Marks delivered rows as published, and records the position of the last one in each Kafka partition,
