@@ -7,8 +7,8 @@ use events::EventType;
 use rdkafka::message::{BorrowedMessage, Message as _};
 use uuid::Uuid;
 
+use crate::checkpoint::Checkpoint;
 use crate::delivery::Delivery;
-use crate::mark::Mark;
 use crate::raw_message::{self, DecodeError, Position, RawMessage};
 
 #[derive(Default)]
@@ -56,7 +56,7 @@ struct Progress {
     /// The offset to store once everything before it is committed.
     next_offset: i64,
     /// The newest message that has an id.
-    newest: Option<Mark>,
+    newest: Option<Checkpoint>,
     skipped: usize,
 }
 
@@ -89,7 +89,7 @@ impl Batch {
     }
 
     /// The newest message of each partition.
-    pub(crate) fn marks(&self) -> impl Iterator<Item = (i32, Mark)> {
+    pub(crate) fn checkpoints(&self) -> impl Iterator<Item = (i32, Checkpoint)> {
         let all = self.partitions.iter();
         all.filter_map(|(partition, progress)| Some((*partition, progress.newest?)))
     }
@@ -113,7 +113,7 @@ impl Batch {
             });
         progress.next_offset = offset + 1;
         if let Some(event_id) = raw_message::event_id(message) {
-            progress.newest = Some(Mark { offset, event_id });
+            progress.newest = Some(Checkpoint { offset, event_id });
         }
         let decoded = match raw_message::event_type(message) {
             Ok(Some(event_type)) if wants(event_type) => {

@@ -20,7 +20,8 @@ const HEARTBEATS: u32 = 4;
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
 /// A client that closes on its own thread. Closing waits for brokers that may be unreachable, and never ends
-/// if the client has forgotten its brokers. So the thread has a reference of its own, which is the last one.
+/// if the client has forgotten its brokers. So that thread has a reference of its own. It is the last one, unless
+/// [`Client::blocking`] still runs.
 pub(crate) struct Client {
     kafka: Arc<StreamConsumer<Assignment>>,
     /// The thread closes the client once this is dropped.
@@ -46,9 +47,20 @@ impl Client {
         }
     }
 
-    /// Another reference, for a thread that may block.
-    pub(crate) fn shared(&self) -> &Arc<StreamConsumer<Assignment>> {
-        &self.kafka
+    /// Runs work that waits for the broker on a thread of its own. The client may be replaced meanwhile, and this
+    /// thread then closes it. A thread of the runtime must not: the process would wait for it at its end.
+    pub(crate) fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&StreamConsumer<Assignment>) -> anyhow::Result<T> + Send + 'static,
+    ) -> impl Future<Output = anyhow::Result<T>> + Send + 'static {
+        let kafka = self.kafka.clone();
+        let (done, result) = oneshot::channel();
+        std::thread::spawn(move || {
+            // The receiver is gone if it no longer waits.
+            let _ = done.send(work(&kafka));
+            drop(kafka);
+        });
+        async move { result.await.context("the thread panicked")? }
     }
 
     /// Leaves the group, so that other consumers need not wait for the end of the session. Waits for a

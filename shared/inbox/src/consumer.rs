@@ -197,7 +197,8 @@ impl<H: Handler> Consumer<H> {
                     self.progress.end();
                     self.follow_assignment();
                     self.log_check.processed(&self.batch);
-                    self.source.store_offsets(&self.log_check.take_progress());
+                    self.source
+                        .store_offsets(&self.log_check.take_committable());
                     let batch = std::mem::take(&mut self.batch);
                     self.wait.end(batch.newest());
                     return Ok(StepOutcome::Processed {
@@ -254,7 +255,8 @@ impl<H: Handler> Consumer<H> {
         self.follow_assignment();
         let (client, lag) = (self.source.client(), &self.source.lag);
         self.log_check.poll(client, lag).await;
-        self.source.store_offsets(&self.log_check.take_progress());
+        self.source
+            .store_offsets(&self.log_check.take_committable());
         for partition in self.log_check.replaced() {
             match self.source.start_over(partition).await {
                 Ok(()) => {

@@ -2,6 +2,7 @@
 
 mod assignment;
 mod batch;
+mod checkpoint;
 mod client;
 mod consumer;
 mod delivery;
@@ -10,7 +11,6 @@ mod gauge;
 mod history;
 mod lag;
 mod log_check;
-mod mark;
 mod parked;
 pub mod processed;
 mod processor;

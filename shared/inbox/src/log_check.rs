@@ -6,8 +6,8 @@
 //! log that the consumer has read:
 //!
 //! - After an assignment, the check reads the message that was committed with the group's offset. Until it is found, no
-//!   newer offset is committed. The consumer already processes messages meanwhile.
-//! - Later checks read the newest message that was processed before the check before.
+//!   newer offset is committed. The consumer processes messages during that time.
+//! - Each later check reads the message that was the newest when the previous check began.
 //!
 //! Each check also finds the end of the log, which a client that hangs may not know.
 
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{Consumer as _, StreamConsumer};
 use tokio::task::JoinHandle;
@@ -24,8 +24,9 @@ use topic_log::{Compared, Log, Presence};
 
 use crate::assignment::Assignment;
 use crate::batch::Batch;
+use crate::checkpoint::Checkpoint;
+use crate::client::Client;
 use crate::lag::Lag;
-use crate::mark::Mark;
 use crate::settings::Settings;
 
 /// Longest wait for the group's offsets.
@@ -42,7 +43,7 @@ pub(crate) struct LogCheck {
     assignments: u64,
     /// Partitions to be read from their start.
     replaced: BTreeSet<i32>,
-    running: Option<JoinHandle<anyhow::Result<Checked>>>,
+    running: Option<JoinHandle<Checked>>,
 }
 
 /// What is known of an assigned partition.
@@ -53,35 +54,35 @@ struct Partition {
     /// Whether the position from which the consumer continued is in the log.
     is_verified: bool,
     /// What the next check reads, once the position is verified.
-    mark: Option<Mark>,
+    checkpoint: Option<Checkpoint>,
     /// The newest processed message that has an id.
-    newest: Option<Mark>,
+    newest: Option<Checkpoint>,
     /// The offset after the newest processed message.
     next_offset: Option<i64>,
     /// Whether that offset is to be committed.
-    is_new: bool,
+    is_uncommitted: bool,
 }
 
-/// An offset that may be committed, with the message that proves it.
-pub(crate) struct Progress {
+/// An offset that may be committed, with the newest message before it.
+pub(crate) struct CommittableOffset {
     pub(crate) partition: i32,
     pub(crate) next_offset: i64,
-    pub(crate) mark: Option<Mark>,
+    pub(crate) checkpoint: Option<Checkpoint>,
 }
 
 /// A partition to be checked.
-struct Question {
+struct PartitionCheck {
     partition: i32,
     assignment: u64,
-    /// Whether to read the message that was committed with the group's offset, instead of `mark`.
+    /// Whether to read the message that was committed with the group's offset, instead of `checkpoint`.
     is_first: bool,
-    mark: Option<Mark>,
+    checkpoint: Option<Checkpoint>,
     /// What the check after this one reads.
-    next_mark: Option<Mark>,
+    next_checkpoint: Option<Checkpoint>,
 }
 
 /// The partitions that were compared. Those that could not be read are missing.
-type Checked = Vec<(Question, Compared)>;
+type Checked = Vec<(PartitionCheck, Compared)>;
 
 impl LogCheck {
     pub(crate) fn new(settings: &Settings) -> anyhow::Result<Self> {
@@ -131,71 +132,70 @@ impl LogCheck {
                 self.replaced.insert(id);
             }
             partition.next_offset = Some(next_offset);
-            partition.is_new = true;
+            partition.is_uncommitted = true;
         }
-        for (id, mark) in batch.marks() {
+        for (id, checkpoint) in batch.checkpoints() {
             if let Some(partition) = self.partitions.get_mut(&id) {
-                partition.newest = Some(mark);
+                partition.newest = Some(checkpoint);
             }
         }
     }
 
     /// The offsets that may be committed now. Returns each once.
-    pub(crate) fn take_progress(&mut self) -> Vec<Progress> {
+    pub(crate) fn take_committable(&mut self) -> Vec<CommittableOffset> {
         let partitions = self.partitions.iter_mut();
-        let new = partitions.filter(|(_, it)| it.is_verified && it.is_new);
+        let new = partitions.filter(|(_, it)| it.is_verified && it.is_uncommitted);
         new.filter_map(|(id, it)| {
-            it.is_new = false;
-            Some(Progress {
+            it.is_uncommitted = false;
+            Some(CommittableOffset {
                 partition: *id,
                 next_offset: it.next_offset?,
-                mark: it.newest.or(it.mark),
+                checkpoint: it.newest.or(it.checkpoint),
             })
         })
         .collect()
     }
 
     /// Starts a check if one is due, and takes the result of the last one. Never waits.
-    pub(crate) async fn poll(&mut self, client: &Arc<StreamConsumer<Assignment>>, lag: &Lag) {
+    pub(crate) async fn poll(&mut self, client: &Client, lag: &Lag) {
         if let Some(running) = self.running.take_if(|running| running.is_finished()) {
-            match running.await.context("checking the log").flatten() {
-                Ok(checked) => self.take(checked, lag),
-                Err(error) => {
-                    let error = format!("{error:#}");
-                    tracing::debug!(error, "positions not checked");
-                }
-            }
+            // A check that panicked is repeated.
+            self.take(running.await.unwrap_or_default(), lag);
         }
         let is_due = Instant::now() >= self.next_check;
         if self.running.is_some() || !is_due || !self.replaced.is_empty() {
             return;
         }
-        let questions = self.partitions.iter().map(Partition::question);
-        let questions: Vec<Question> = questions.collect();
-        if questions.is_empty() {
+        let checks = self.partitions.iter().map(Partition::to_check);
+        let checks: Vec<PartitionCheck> = checks.collect();
+        if checks.is_empty() {
             return;
         }
         self.next_check = Instant::now() + self.interval;
-        let (client, log, topic) = (client.clone(), self.log.clone(), self.topic.clone());
-        self.running = Some(tokio::spawn(check(client, log, topic, questions)));
+        let topic = self.topic.clone();
+        let first = checks.iter().filter(|it| it.is_first);
+        let first: Vec<i32> = first.map(|it| it.partition).collect();
+        let committed = (!first.is_empty())
+            .then(|| client.blocking(move |kafka| committed(kafka, &topic, &first)));
+        self.running = Some(tokio::spawn(check(self.log.clone(), checks, committed)));
     }
 
     /// Partitions that were revoked during the check do not count.
     fn take(&mut self, checked: Checked, lag: &Lag) {
-        for (question, Compared { presence, end }) in checked {
-            let Some(partition) = self.partitions.get_mut(&question.partition) else {
+        for (check, Compared { presence, end }) in checked {
+            let Some(partition) = self.partitions.get_mut(&check.partition) else {
                 continue;
             };
-            if partition.assignment != question.assignment {
+            if partition.assignment != check.assignment {
                 continue;
             }
-            lag.found_end(question.partition, end);
+            lag.found_end(check.partition, end);
             if presence == Presence::Lost {
                 partition.is_verified = false;
-                self.replaced.insert(question.partition);
+                self.replaced.insert(check.partition);
             } else {
                 partition.is_verified = true;
-                partition.mark = question.next_mark.or(question.mark);
+                partition.checkpoint = check.next_checkpoint.or(check.checkpoint);
             }
         }
     }
@@ -208,9 +208,11 @@ impl LogCheck {
     /// The consumer reads this partition from its start, and so does the group: every position before is forgotten.
     pub(crate) fn started_over(&mut self, partition: i32) {
         self.replaced.remove(&partition);
+        // As after an assignment: a check that is running compares with the old log.
+        self.assignments += 1;
         if let Some(known) = self.partitions.get_mut(&partition) {
             *known = Partition {
-                assignment: known.assignment,
+                assignment: self.assignments,
                 is_verified: true,
                 ..Partition::default()
             };
@@ -219,69 +221,76 @@ impl LogCheck {
 }
 
 impl Partition {
-    fn question((id, this): (&i32, &Self)) -> Question {
-        Question {
+    fn to_check((id, this): (&i32, &Self)) -> PartitionCheck {
+        PartitionCheck {
             partition: *id,
             assignment: this.assignment,
             is_first: !this.is_verified,
-            mark: this.mark,
-            next_mark: this.newest,
+            checkpoint: this.checkpoint,
+            next_checkpoint: this.newest,
         }
     }
 }
 
-/// Compares each partition with the log.
+/// Compares each partition with the log. `committed` returns what the group has committed in the partitions that are
+/// checked for the first time.
 async fn check(
-    client: Arc<StreamConsumer<Assignment>>,
     log: Log,
-    topic: Arc<str>,
-    questions: Vec<Question>,
-) -> anyhow::Result<Checked> {
-    let first = questions.iter().filter(|it| it.is_first);
-    let first: Vec<i32> = first.map(|it| it.partition).collect();
-    // The client blocks its thread until the broker responds.
-    let load = tokio::task::spawn_blocking(move || committed(&client, &topic, &first));
-    let committed = load.await.context("reading the group's offsets")??;
+    checks: Vec<PartitionCheck>,
+    committed: Option<impl Future<Output = anyhow::Result<Committed>>>,
+) -> Checked {
+    let committed = match committed {
+        Some(read) => read.await,
+        None => Ok(Committed::new()),
+    };
     let mut checked = Checked::new();
-    for mut question in questions {
-        let partition = question.partition;
-        if question.is_first {
-            // Missing for a new group, or for an offset that another program has set.
-            question.mark = committed.get(&partition).copied();
-        }
-        let event = question.mark.map(|it| (it.offset, it.event_id));
-        match log.compare(partition, event).await {
-            Ok(compared) => checked.push((question, compared)),
+    for mut check in checks {
+        let compared = async {
+            if check.is_first {
+                let committed = committed.as_ref().map_err(|error| anyhow!("{error:#}"))?;
+                let of_group = committed.get(&check.partition);
+                check.checkpoint = *of_group.context("the group's offset is not readable")?;
+            }
+            let event = check.checkpoint.map(|it| (it.offset, it.event_id));
+            log.compare(check.partition, event).await
+        };
+        match compared.await {
+            Ok(compared) => checked.push((check, compared)),
             Err(error) => {
-                let error = format!("{error:#}");
-                tracing::debug!(partition, error, "position not checked");
+                let (partition, error) = (check.partition, format!("{error:#}"));
+                if check.is_first {
+                    tracing::warn!(
+                        partition,
+                        error,
+                        "position in the log not verified, no offset is committed until it is"
+                    );
+                } else {
+                    tracing::debug!(partition, error, "position in the log not checked");
+                }
             }
         }
     }
-    Ok(checked)
+    checked
 }
 
-/// The messages that were committed with the group's offsets.
+/// What was committed with the group's offset in each partition: nothing for a new group, or for an offset that another
+/// program has set. A partition whose offset cannot be read is missing.
+type Committed = BTreeMap<i32, Option<Checkpoint>>;
+
 fn committed(
-    client: &StreamConsumer<Assignment>,
+    kafka: &StreamConsumer<Assignment>,
     topic: &str,
     partitions: &[i32],
-) -> anyhow::Result<BTreeMap<i32, Mark>> {
-    if partitions.is_empty() {
-        return Ok(BTreeMap::new());
-    }
+) -> anyhow::Result<Committed> {
     let mut list = TopicPartitionList::new();
     for partition in partitions {
         list.add_partition(topic, *partition);
     }
-    let committed = client.committed_offsets(list, BROKER_TIMEOUT);
+    let committed = kafka.committed_offsets(list, BROKER_TIMEOUT);
     let committed = committed.context("reading the group's offsets")?;
-    let mut marks = BTreeMap::new();
-    for element in committed.elements() {
-        element.error().context("reading the group's offset")?;
-        if let Some(mark) = Mark::from_metadata(element.metadata()) {
-            marks.insert(element.partition(), mark);
-        }
-    }
-    Ok(marks)
+    let elements = committed.elements().into_iter();
+    let readable = elements.filter(|it| it.error().is_ok());
+    Ok(readable
+        .map(|it| (it.partition(), Checkpoint::from_metadata(it.metadata())))
+        .collect())
 }

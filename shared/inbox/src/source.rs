@@ -1,25 +1,25 @@
 //! The Kafka client of a consumer: receives messages, stores offsets, stays in the group.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use events::EventType;
 use futures_util::FutureExt as _;
-use rdkafka::consumer::{CommitMode, Consumer as _, StreamConsumer};
+use rdkafka::consumer::{CommitMode, Consumer as _};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::{Offset, TopicPartitionList};
 use telemetry::metric;
 use tokio::time::Instant;
 
-use crate::assignment::{Assignment, Changes};
+use crate::assignment::Changes;
 use crate::batch::Batch;
+use crate::checkpoint::Checkpoint;
 use crate::client::{self, Client};
 use crate::lag::Lag;
-use crate::log_check::Progress;
-use crate::mark::Mark;
+use crate::log_check::CommittableOffset;
 use crate::settings::Settings;
 
 /// Longest wait for the broker while a partition is set back to its start.
@@ -140,8 +140,8 @@ impl Source {
         Ok(())
     }
 
-    pub(crate) fn client(&self) -> &Arc<StreamConsumer<Assignment>> {
-        self.kafka.shared()
+    pub(crate) fn client(&self) -> &Client {
+        &self.kafka
     }
 
     /// Leaves the group.
@@ -157,9 +157,8 @@ impl Source {
     /// Reads a partition from its start, and moves the group's offset there. Otherwise a restart in
     /// the middle of the replay would continue at the old offset.
     pub(crate) async fn start_over(&self, partition: i32) -> anyhow::Result<()> {
-        let (kafka, topic) = (self.client().clone(), self.settings.topic.clone());
-        // The client blocks its thread until the broker responds.
-        let rewind = tokio::task::spawn_blocking(move || {
+        let topic = self.settings.topic.clone();
+        let rewind = self.kafka.blocking(move |kafka| {
             let ends = kafka.fetch_watermarks(&topic, partition, BROKER_TIMEOUT);
             let (first, _) = ends.context("reading the start of the log")?;
             let mut start = TopicPartitionList::new();
@@ -171,7 +170,7 @@ impl Source {
             sought.context("going to the start of the log")
         });
         let rewound = tokio::time::timeout(2 * BROKER_TIMEOUT, rewind).await;
-        rewound.context("the broker did not respond")??
+        rewound.context("the broker did not respond")?
     }
 
     /// Fills the batch: waits for the first message, then takes those that have already arrived.
@@ -238,22 +237,22 @@ impl Source {
     }
 
     /// Stores the offsets in the client, which commits them to the group within a second.
-    pub(crate) fn store_offsets(&self, progress: &[Progress]) {
-        if progress.is_empty() {
+    pub(crate) fn store_offsets(&self, committable: &[CommittableOffset]) {
+        if committable.is_empty() {
             return;
         }
         let topic = &self.settings.topic;
         let mut offsets = TopicPartitionList::new();
-        for Progress {
+        for CommittableOffset {
             partition,
             next_offset,
-            mark,
-        } in progress
+            checkpoint,
+        } in committable
         {
             let mut element = offsets.add_partition(topic, *partition);
             // Fails only for an invalid offset; these offsets came from the broker.
             let _ = element.set_offset(Offset::Offset(*next_offset));
-            element.set_metadata(Mark::to_metadata(*mark));
+            element.set_metadata(Checkpoint::to_metadata(*checkpoint));
         }
         // Fails for a partition that was revoked during the commit. Its new owner receives the
         // messages again and finds them processed.
