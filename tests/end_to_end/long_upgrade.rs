@@ -1,4 +1,4 @@
-//! An upgrade from the release before, while orders come in. The tables are full of rows of the old kind, and old and
+//! An upgrade from the release before, while orders come in. The tables hold rows that the old release wrote, and old and
 //! new replicas work side by side.
 //!
 //! One of the long tests: `scripts/test.sh --long`, which builds the services of that release.
@@ -30,8 +30,8 @@ const UPGRADED: [Service; 4] = [
     Service::Order,
 ];
 const SIDE_BY_SIDE: [Service; 3] = [Service::Payment, Service::Fulfilment, Service::Order];
-/// What a replica counts in each release.
-const WORK: [&str; 2] = ["inbox_processed_total", "outbox_published_total"];
+/// Counters that both releases have.
+const WORK_COUNTERS: [&str; 2] = ["inbox_processed_total", "outbox_published_total"];
 /// Orders before the upgrade, and after it.
 const ORDERS: usize = 20;
 const OFFSETS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -90,7 +90,7 @@ async fn expect_work_of_both(harness: &Harness) -> anyhow::Result<()> {
         let [first, second] = names(service);
         ensure!(is_old(harness, &first)? && !is_old(harness, &second)?);
         for url in urls.get(service) {
-            for metric in WORK {
+            for metric in WORK_COUNTERS {
                 let before = count(url, metric).await?;
                 testkit::eventually("both replicas work", async || {
                     count(url, metric).await.is_ok_and(|now| now > before)
@@ -130,7 +130,7 @@ async fn offsets(harness: &Harness, service: Service) -> anyhow::Result<(usize, 
     Ok((is_committed.count(), with_position.count()))
 }
 
-/// The course of the upgrade, as CHANGELOG.md says it.
+/// The steps of the upgrade in CHANGELOG.md.
 async fn upgrade(harness: &Harness, replicas: &Replicas, old: &OldRows) -> anyhow::Result<()> {
     let system = &harness.system;
     for name in names(Service::Receipt) {

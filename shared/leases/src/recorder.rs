@@ -10,7 +10,7 @@ use crate::Done;
 
 /// Maximum number of results in one commit.
 const BATCH_MAX: usize = 200;
-/// Longest interval between two commits. Under load more results share one commit.
+/// Longest wait from the start of one commit to the next under load, so that more results share it.
 const BATCH_INTERVAL_MAX: Duration = Duration::from_millis(20);
 /// How many times a commit is repeated immediately after Postgres rolled it back: a deadlock, or a
 /// conflict of serializable transactions. One of the transactions of a deadlock succeeds, so few repeats are

@@ -19,7 +19,7 @@ use crate::{Clock, LeaseEnd, Queues};
 use slots::{Slots, StepOutcome};
 use unprotected::Memory;
 
-/// Longest interval between two leases. Under load each lease then takes more rows.
+/// Longest wait from the start of one lease to the next under load, so that each takes more rows.
 const BATCH_INTERVAL_MAX: Duration = Duration::from_millis(20);
 /// The usual [`Settings::store_wait_max`].
 pub const STORE_WAIT_MAX: Duration = Duration::from_secs(15);

@@ -22,7 +22,7 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// The minute in which a producer records its checkpoints. The next delivery after its end begins another one.
 ///
-/// No two producers share a minute: the time of its first delivery names it. A producer that connects to a log that lost
+/// No two producers share a minute: each is named by the time at which its first delivery was recorded. A producer that connects to a log that lost
 /// data would otherwise replace the checkpoint that proves the loss. A relay takes a new producer whenever it has lost all
 /// brokers, and when a broker does not expect the producer's next sequence number.
 #[derive(Debug, Default)]

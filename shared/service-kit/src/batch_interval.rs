@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// A busy worker waits until a batch has taken a quarter of the time since it began. On a machine with too much to do
-/// batches take longer, so workers wait longer and their batches grow.
+/// A busy worker begins its next batch this many times the duration of the last batch after that one began. On a machine with
+/// too much to do batches take longer, so workers wait longer and their batches grow.
 const WAIT_FACTOR: u32 = 4;
 /// Shortest interval that counts for a batch. Below it, hardly any batch would have more than one row.
 const INTERVAL_MIN: Duration = Duration::from_millis(5);
@@ -85,7 +85,7 @@ mod tests {
                 };
                 assert_eq!(waited, expected, "batch {batch} of round {round}");
             }
-            // Idle time is not saved: the second round has no longer burst.
+            // Idle time is not saved: the second burst is not longer.
             advance(Duration::from_secs(60)).await;
         }
     }

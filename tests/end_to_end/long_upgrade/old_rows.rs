@@ -1,4 +1,4 @@
-//! What the release before leaves in the tables: settled orders, and orders at every stop on their way.
+//! What the release before leaves in the tables: finished orders, and orders that wait at each service.
 
 use anyhow::ensure;
 use endpoints::Service;
@@ -15,7 +15,7 @@ use crate::harness::{Harness, SETTLE_TIMEOUT};
 /// Orders that stop at each place.
 const ORDERS: usize = 8;
 
-/// The mail server, the provider and the broker are down when [`OldRows::leave`] ends.
+/// The mail server and the provider are down and the broker is paused when [`OldRows::leave`] ends.
 pub(super) struct OldRows {
     /// Every request so far.
     pub(super) answered: Vec<Answered>,

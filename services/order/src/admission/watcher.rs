@@ -81,8 +81,8 @@ impl Watcher {
         is_reached
     }
 
-    /// The release before has no such route. It works, so its silence must not count: during an upgrade, the events that
-    /// answer the orders of this replica may go to another one.
+    /// A 404 comes from a release without this route. Such a service is up, so it counts as one without a wait: during an
+    /// upgrade, the events that answer the orders of this replica may go to another one.
     async fn ask(&self, url: &Url) -> reqwest::Result<Waits> {
         let response = self.client.get(url.clone()).send().await?;
         if response.status() == StatusCode::NOT_FOUND {

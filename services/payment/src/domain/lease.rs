@@ -49,7 +49,7 @@ impl Leased {
         }
     }
 
-    /// The next try after an answer that settled nothing, for an unprotected program. The others lease it.
+    /// The next try after an answer that settled nothing, for an unprotected program. A protected one leases the row again instead.
     pub fn next_try(&self, answer: &ProviderAnswer) -> Self {
         let key_state = self.key_state.after(answer);
         let call = match &self.call {

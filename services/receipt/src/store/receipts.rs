@@ -178,7 +178,7 @@ impl NewMail {
 }
 
 impl Leased {
-    /// The next try of a mail that is still pending, for an unprotected program. The others lease it.
+    /// The next try of a mail that is still pending, for an unprotected program. A protected one leases the mail again instead.
     pub fn next_try(&self, state: State) -> Self {
         Self {
             tries: self.tries + 1,

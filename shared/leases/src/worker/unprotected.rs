@@ -18,10 +18,10 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Rows that wait for a slot.
 pub(crate) struct Memory<R> {
-    /// Oldest first, with the time since when they wait.
+    /// Oldest first, each with the time at which it was added.
     by_principal: Mutex<BTreeMap<String, VecDeque<(Instant, R)>>>,
     added: Notify,
-    /// Without a limit: a row that found no place would be lost.
+    /// Stand in for slots, so that a reservation marks every row as leased. Without a limit: the others would be lost.
     places: FairShare,
 }
 
