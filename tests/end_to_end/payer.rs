@@ -31,6 +31,7 @@ impl Payer {
     }
 
     /// The same payer at another replica.
+    #[cfg(feature = "long")]
     pub(crate) fn at(&self, url: &str) -> Self {
         let (http, url) = (self.http.clone(), url.to_owned());
         Self { http, url }
