@@ -99,24 +99,24 @@ build_unprotected_for_tests() {
     build_unprotected --example table
 }
 
-# The release before this one, which the long test of the upgrade starts from. Nothing is released yet, so it is the last
+# The previous release, which the long test of the upgrade starts from. Nothing is released yet, so it is the last
 # commit before the newest migrations: receipt/0107, order/0104, inbox/0009 and outbox/0010. When you release, set it to
-# the commit of the release before.
-RELEASE_BEFORE=b3638efe18320477746affab69df8c9e837bdf18
+# the commit of the previous release.
+PREVIOUS_RELEASE=b3638efe18320477746affab69df8c9e837bdf18
 
-# Builds the services of that release into $TARGET/release-before/debug.
-build_release_before() {
+# Builds the services of that release into $TARGET/previous-release/debug.
+build_previous_release() {
     local directory
-    directory=$(realpath -m "$TARGET")/release-before
-    if [[ $(cat "$directory/commit" 2>/dev/null) != "$RELEASE_BEFORE" ]]; then
-        git cat-file -e "$RELEASE_BEFORE^{commit}" 2>/dev/null ||
-            fail "the history lacks the release before, $RELEASE_BEFORE; run: git fetch --unshallow"
+    directory=$(realpath -m "$TARGET")/previous-release
+    if [[ $(cat "$directory/commit" 2>/dev/null) != "$PREVIOUS_RELEASE" ]]; then
+        git cat-file -e "$PREVIOUS_RELEASE^{commit}" 2>/dev/null ||
+            fail "the history lacks the previous release, $PREVIOUS_RELEASE; run: git fetch --unshallow"
         rm -rf "$directory/source"
         mkdir -p "$directory/source"
         # -m: files with the time of the commit would be older than what an earlier release left here, and cargo would
         # not compile them.
-        git archive "$RELEASE_BEFORE" | tar -xm -C "$directory/source"
-        echo "$RELEASE_BEFORE" >"$directory/commit"
+        git archive "$PREVIOUS_RELEASE" | tar -xm -C "$directory/source"
+        echo "$PREVIOUS_RELEASE" >"$directory/commit"
     fi
     (
         cd "$directory/source" || exit

@@ -94,7 +94,7 @@ step "settings" settings
 step "format" cargo fmt --all --check
 step "build" build_all
 [[ -z $is_long ]] || step "build without protection" build_unprotected_for_tests
-[[ -z $is_long ]] || step "build the release before" build_release_before
+[[ -z $is_long ]] || step "build the previous release" build_previous_release
 step "lint and checked SQL" lint
 step "documentation, dashboards and alerts" document_and_observe
 step "tests" run_tests "$@"

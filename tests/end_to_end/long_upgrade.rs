@@ -1,5 +1,5 @@
-//! An upgrade from the release before, while orders come in. The tables hold rows that the old release wrote, and old and
-//! new replicas work side by side.
+//! An upgrade from the previous release, while orders come in. The tables hold rows that the old release wrote, and old
+//! and new replicas work side by side.
 //!
 //! One of the long tests: `scripts/test.sh --long`, which builds the services of that release.
 
@@ -36,19 +36,19 @@ const WORK_COUNTERS: [&str; 2] = ["inbox_processed_total", "outbox_published_tot
 const ORDERS: usize = 20;
 const OFFSETS_TIMEOUT: Duration = Duration::from_secs(10);
 
-fn release_before() -> anyhow::Result<PathBuf> {
+fn previous_release() -> anyhow::Result<PathBuf> {
     let binaries = Binaries::locate(None)?;
     let target = binaries.dir().parent().context("no target directory")?;
-    let dir = target.join("release-before/debug");
+    let dir = target.join("previous-release/debug");
     ensure!(
         dir.is_dir(),
-        "the release before is not built: run `scripts/test.sh --long`, or `build_release_before` of scripts/lib.sh"
+        "the previous release is not built: run `scripts/test.sh --long`, or `build_previous_release` of scripts/lib.sh"
     );
     Ok(dir)
 }
 
 async fn start() -> anyhow::Result<Harness> {
-    let dir = release_before()?;
+    let dir = previous_release()?;
     let mut options = options();
     options.kafka = Kafka::Apache;
     options.is_earlier_release = true;
@@ -62,24 +62,24 @@ fn names(service: Service) -> [String; 2] {
     [service.to_string(), format!("{service}-2")]
 }
 
-/// Whether a process runs the release before.
+/// Whether a process runs the previous release.
 fn is_old(harness: &Harness, name: &str) -> anyhow::Result<bool> {
     let pid = harness.system.pid(name);
     let pid = pid.with_context(|| format!("{name} does not run"))?;
     let program = std::fs::read_link(format!("/proc/{pid}/exe"))?;
-    Ok(program.starts_with(release_before()?.canonicalize()?))
+    Ok(program.starts_with(previous_release()?.canonicalize()?))
 }
 
 /// Stops an old process, and starts a new one in its place.
 async fn replace(harness: &Harness, name: &str) -> anyhow::Result<()> {
     if harness.system.pid(name).is_some() {
-        ensure!(is_old(harness, name)?, "{name} is new");
+        ensure!(is_old(harness, name)?, "{name} already runs this release");
         harness.system.stop_service(name).await?;
     }
     harness.system.upgrade(name)?;
     harness.system.start_service(name).await?;
     harness.system.wait_ready(name, SETTLE_TIMEOUT).await?;
-    ensure!(!is_old(harness, name)?, "{name} is old");
+    ensure!(!is_old(harness, name)?, "{name} runs the previous release");
     Ok(())
 }
 
@@ -109,7 +109,7 @@ async fn count(url: &str, metric: &str) -> anyhow::Result<f64> {
     Ok(values.sum())
 }
 
-/// Numbers of offsets that a group has committed: all, and those with the position that the new release adds.
+/// Numbers of offsets that a group has committed: all, and those with the checkpoint that the new release adds.
 async fn offsets(harness: &Harness, service: Service) -> anyhow::Result<(usize, usize)> {
     let endpoints = harness.system.endpoints();
     let mut partitions = TopicPartitionList::new();
@@ -126,8 +126,8 @@ async fn offsets(harness: &Harness, service: Service) -> anyhow::Result<(usize, 
     let is_committed = elements
         .iter()
         .filter(|it| matches!(it.offset(), Offset::Offset(_)));
-    let with_position = is_committed.clone().filter(|it| !it.metadata().is_empty());
-    Ok((is_committed.count(), with_position.count()))
+    let with_checkpoint = is_committed.clone().filter(|it| !it.metadata().is_empty());
+    Ok((is_committed.count(), with_checkpoint.count()))
 }
 
 /// The steps of the upgrade in CHANGELOG.md.
@@ -175,13 +175,16 @@ async fn upgrade(harness: &Harness, replicas: &Replicas, old: &OldRows) -> anyho
 async fn expect_old(harness: &Harness) -> anyhow::Result<()> {
     for service in UPGRADED {
         for name in names(service) {
-            ensure!(is_old(harness, &name)?, "{name} is new");
+            ensure!(is_old(harness, &name)?, "{name} already runs this release");
         }
         testkit::eventually("offsets are committed", async || {
             offsets(harness, service).await.is_ok_and(|it| it.0 > 0)
         })
         .await;
-        ensure!(offsets(harness, service).await?.1 == 0, "{service} is new");
+        ensure!(
+            offsets(harness, service).await?.1 == 0,
+            "{service} already runs this release"
+        );
     }
     let new = "select count(*) from _sqlx_migrations where version in (9, 10, 104)";
     harness.wait_for_count(Service::Order, new, 0).await?;
@@ -192,11 +195,11 @@ async fn expect_old(harness: &Harness) -> anyhow::Result<()> {
 async fn expect_upgraded(harness: &Harness) -> anyhow::Result<()> {
     for service in UPGRADED {
         for name in names(service) {
-            ensure!(!is_old(harness, &name)?, "{name} is old");
+            ensure!(!is_old(harness, &name)?, "{name} runs the previous release");
             ensure!(harness.system.restarts(&name) == 0, "{name} died");
         }
         // A partition without a new message keeps the offset that the old release committed.
-        testkit::eventually("offsets have positions", async || {
+        testkit::eventually("offsets have checkpoints", async || {
             offsets(harness, service).await.is_ok_and(|it| it.1 > 0)
         })
         .await;
@@ -211,7 +214,7 @@ async fn upgrade_under_load_charges_and_mails_once() -> anyhow::Result<()> {
     let first = harness.place_many(ORDERS).await?;
     harness.expect_shipped_once(&first).await?;
     expect_old(&harness).await?;
-    let old = OldRows::leave(&harness, &replicas).await?;
+    let old = OldRows::create(&harness, &replicas).await?;
 
     let stopped = Cell::new(false);
     let upgraded = async {

@@ -47,7 +47,8 @@ pub struct SystemOptions {
     /// The directory that a service runs from. `None`: that of the running program.
     pub bin_dirs: PerService<Option<PathBuf>>,
     /// Whether the services in `bin_dirs` are those of an earlier release. Each then creates its own tables, and
-    /// [`System::migrate`](super::System::migrate) and [`System::upgrade`](super::System::upgrade) lead to this release.
+    /// [`System::migrate`](super::System::migrate) and [`System::upgrade`](super::System::upgrade) bring the system to
+    /// this release.
     pub is_earlier_release: bool,
     /// Whether a process that dies is restarted.
     pub restart: bool,

@@ -1,4 +1,4 @@
-//! Leads a system that runs an earlier release to this one.
+//! Upgrades a system from an earlier release to this one.
 
 use anyhow::Context as _;
 use endpoints::Service;

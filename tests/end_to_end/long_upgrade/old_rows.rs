@@ -1,4 +1,4 @@
-//! What the release before leaves in the tables: finished orders, and orders that wait at each service.
+//! What the previous release leaves in the tables: finished orders, and orders that wait at each service.
 
 use anyhow::ensure;
 use endpoints::Service;
@@ -15,7 +15,7 @@ use crate::harness::{Harness, SETTLE_TIMEOUT};
 /// Orders that stop at each place.
 const ORDERS: usize = 8;
 
-/// The mail server and the provider are down and the broker is paused when [`OldRows::leave`] ends.
+/// The mail server and the provider are down and the broker is paused when [`OldRows::create`] ends.
 pub(super) struct OldRows {
     /// Every request so far.
     pub(super) answered: Vec<Answered>,
@@ -31,7 +31,7 @@ pub(super) struct OldRows {
 }
 
 impl OldRows {
-    pub(super) async fn leave(harness: &Harness, replicas: &Replicas) -> anyhow::Result<Self> {
+    pub(super) async fn create(harness: &Harness, replicas: &Replicas) -> anyhow::Result<Self> {
         let mut old = Self::settled(harness, replicas).await?;
         harness.system.stop_service(smtp_sink::PROCESS_NAME).await?;
         old.place(replicas).await?;

@@ -99,7 +99,7 @@ impl Replicas {
         self.answer(Request::Order { body }).await
     }
 
-    /// Places so many orders, one after the other.
+    /// Places this many orders, one after the other.
     pub(super) async fn place_many(&self, count: usize) -> anyhow::Result<Vec<Answered>> {
         let mut placed = Vec::with_capacity(count);
         for _ in 0..count {
@@ -111,7 +111,7 @@ impl Replicas {
     /// Sends an order with a reference to each replica again, under new keys. Each answers with the order that has it.
     pub(super) async fn expect_found(&self, order: &Answered) -> anyhow::Result<()> {
         let Request::Order { body } = &order.request else {
-            anyhow::bail!("this is no order");
+            anyhow::bail!("the request is not an order");
         };
         for client in &self.clients {
             let found = client.send(Some(&new_key("reference")), body).await?;
