@@ -170,7 +170,8 @@ async fn ensure_nothing_leased(whole: &Rig, without: &Rig) -> anyhow::Result<()>
     for service in LEASING {
         ensure!(
             leases(whole, service).await? > 0,
-            "the statements with which {service} leases rows were not found"
+            "pg_stat_statements has no call of the statement with which {service} leases rows: adapt LEASES in \
+             lab/src/bench/price.rs to the statement"
         );
         let leases = leases(without, service).await?;
         ensure!(

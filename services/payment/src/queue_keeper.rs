@@ -137,7 +137,7 @@ impl QueueKeeper {
 }
 
 /// The queue keeper of an unprotected program: reports how long first tries wait in memory.
-pub async fn watch_memory(
+pub async fn report_waits_in_memory(
     fresh: Starter<Charger>,
     pressure: Pressure,
     shutdown: CancellationToken,

@@ -19,7 +19,7 @@ use crate::config::{Config, Migration};
 use crate::consumer::{Changed, PayOrders};
 use crate::direct::{self, DirectCharges};
 use crate::provider::Provider;
-use crate::queue_keeper::{QueueKeeper, watch_memory};
+use crate::queue_keeper::{QueueKeeper, report_waits_in_memory};
 use crate::reconciler::{self, Reconciler};
 use crate::recorder::Recorder;
 use crate::routes::Services;
@@ -43,7 +43,7 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let retention = Duration::from_secs(config.reconcile_report_retention_seconds);
     let chargers = Queue::ALL.map(|queue| shared.charger(&config, queue, &sender));
     let [fresh, ..] = &chargers;
-    let waiting = Starter::of(fresh);
+    let starter = Starter::of(fresh);
     let mut builder = builder
         .outbox(shared.wake.clone())?
         .consumer(shared.pay_orders(&config, Starter::of(fresh)))?
@@ -61,7 +61,9 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
         .worker("recorder", |_| recorder.run(answers));
     let pressure = builder.pressure().clone();
     builder = if UNPROTECTED {
-        builder.worker("queue keeper", |it| watch_memory(waiting, pressure, it))
+        builder.worker("queue keeper", |shutdown| {
+            report_waits_in_memory(starter, pressure, shutdown)
+        })
     } else {
         let keeper = QueueKeeper::new(pool, shared.queues.clone(), pressure);
         builder.worker("queue keeper", |shutdown| keeper.run(shutdown))

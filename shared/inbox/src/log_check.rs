@@ -249,7 +249,8 @@ async fn check(
             if check.is_first {
                 let committed = committed.as_ref().map_err(|error| anyhow!("{error:#}"))?;
                 let of_group = committed.get(&check.partition);
-                check.checkpoint = *of_group.context("the group's offset is not readable")?;
+                check.checkpoint = *of_group
+                    .context("the broker returned no offset of the group for this partition")?;
             }
             let event = check.checkpoint.map(|it| (it.offset, it.event_id));
             log.compare(check.partition, event).await
@@ -262,10 +263,10 @@ async fn check(
                     tracing::warn!(
                         partition,
                         error,
-                        "position in the log not verified, no offset is committed until it is"
+                        "checkpoint not verified, retrying; no offset is committed until then"
                     );
                 } else {
-                    tracing::debug!(partition, error, "position in the log not checked");
+                    tracing::debug!(partition, error, "checkpoint not read, retrying");
                 }
             }
         }

@@ -24,7 +24,7 @@ use crate::settings::Settings;
 
 /// Longest wait for the broker while a partition is set back to its start.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
-/// A consumer whose clients lose their place in the group this often, within this time, has the name of another one.
+/// A consumer that is fenced this many times within [`FENCED_WITHIN`] ends: another process uses its name.
 const FENCED_MAX: usize = 3;
 const FENCED_WITHIN: Duration = Duration::from_secs(60);
 /// How often the same error of the client is logged. During an outage there are many in a second.
@@ -37,12 +37,12 @@ pub(crate) struct Source {
     settings: Settings,
     /// The client can never continue, because another one joined the group under its name.
     is_fenced: AtomicBool,
-    /// When that happened lately.
+    /// When clients were fenced, within the last [`FENCED_WITHIN`].
     fenced_at: Vec<Instant>,
     /// All brokers became unreachable while this client had partitions.
     brokers_lost: AtomicBool,
     /// The last error that was logged, and when.
-    logged: Mutex<Option<(KafkaError, Instant)>>,
+    last_logged: Mutex<Option<(KafkaError, Instant)>>,
     /// Since when the client should have delivered something.
     overdue_since: Option<Instant>,
     /// Partitions gained and lost that the consumer does not know yet.
@@ -59,7 +59,7 @@ impl Source {
             is_fenced: AtomicBool::new(false),
             fenced_at: Vec::new(),
             brokers_lost: AtomicBool::new(false),
-            logged: Mutex::default(),
+            last_logged: Mutex::default(),
             overdue_since: None,
             changes: Mutex::default(),
             lag,
@@ -82,9 +82,9 @@ impl Source {
         self.replace_client(batch, "brokers lost")
     }
 
-    /// Replaces a client whose place in the group another one has. That one may be the client itself: if a broker
-    /// dies before it responds to a join, the client joins again. Two processes with one name take the place from
-    /// each other again and again, so one of them has to end.
+    /// Replaces a fenced client: another client joined the group under its name. It may have been the client itself:
+    /// if a broker dies before it responds to a join, the client joins again. Two processes with one name fence each
+    /// other again and again, so one of them must end.
     fn replace_fenced_client(&mut self, batch: &mut Batch) -> anyhow::Result<()> {
         self.fenced_at.retain(|at| at.elapsed() < FENCED_WITHIN);
         self.fenced_at.push(Instant::now());
@@ -92,7 +92,8 @@ impl Source {
         let name = self.settings.instance_id.as_deref().unwrap_or_default();
         ensure!(
             self.fenced_at.len() < FENCED_MAX,
-            "another process joined the group {group} as {name}: give each process its own instance id"
+            "another process joined the group {group} as {name}: set a different instance id \
+             (KAFKA_GROUP_INSTANCE_ID) for each process"
         );
         tracing::warn!(
             name,
@@ -277,10 +278,11 @@ impl Source {
                 batch.add(&message, origin, wants);
             }
             Err(error) => {
-                let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-                if is_news(&error, logged.as_ref()) {
+                let last_logged = self.last_logged.lock();
+                let mut last_logged = last_logged.unwrap_or_else(PoisonError::into_inner);
+                if should_log(&error, last_logged.as_ref()) {
                     tracing::warn!(%error, "receive failed");
-                    *logged = Some((error.clone(), Instant::now()));
+                    *last_logged = Some((error.clone(), Instant::now()));
                 }
                 if matches!(error, KafkaError::MessageConsumptionFatal(_)) {
                     self.is_fenced.store(true, Ordering::Release);
@@ -306,8 +308,8 @@ impl Source {
     }
 }
 
-fn is_news(error: &KafkaError, logged: Option<&(KafkaError, Instant)>) -> bool {
-    logged.is_none_or(|(last, at)| last != error || at.elapsed() > ERROR_LOG_INTERVAL)
+fn should_log(error: &KafkaError, last_logged: Option<&(KafkaError, Instant)>) -> bool {
+    last_logged.is_none_or(|(last, at)| last != error || at.elapsed() > ERROR_LOG_INTERVAL)
 }
 
 fn partitions(list: &TopicPartitionList) -> Vec<i32> {
@@ -340,12 +342,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn repeated_error_is_logged_at_intervals() {
         let down = KafkaError::MessageConsumption(RDKafkaErrorCode::AllBrokersDown);
-        assert!(is_news(&down, None));
-        let logged = (down.clone(), Instant::now());
-        assert!(!is_news(&down, Some(&logged)));
+        assert!(should_log(&down, None));
+        let last_logged = (down.clone(), Instant::now());
+        assert!(!should_log(&down, Some(&last_logged)));
         let other = KafkaError::MessageConsumption(RDKafkaErrorCode::BrokerTransportFailure);
-        assert!(is_news(&other, Some(&logged)));
+        assert!(should_log(&other, Some(&last_logged)));
         tokio::time::advance(2 * ERROR_LOG_INTERVAL).await;
-        assert!(is_news(&down, Some(&logged)));
+        assert!(should_log(&down, Some(&last_logged)));
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::worker::unprotected::Memory;
+use crate::worker::unprotected::WaitingRows;
 use crate::worker::{Lease, call};
 use crate::{Clock, Done, LeaseEnd, Queues, Work, Worker};
 
@@ -25,7 +25,7 @@ pub struct Starter<W: Work> {
     share: FairShare,
     backlog: Backlog,
     clock: Clock,
-    memory: Arc<Memory<W::Row>>,
+    memory: Arc<WaitingRows<W::Row>>,
 }
 
 /// Whether rows wait for the worker. New rows must not overtake them.

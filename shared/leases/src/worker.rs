@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::starter::Backlog;
 use crate::{Clock, LeaseEnd, Queues};
 use slots::{Slots, StepOutcome};
-use unprotected::Memory;
+use unprotected::WaitingRows;
 
 /// Longest wait from the start of one lease to the next under load, so that each takes more rows.
 const BATCH_INTERVAL_MAX: Duration = Duration::from_millis(20);
@@ -119,7 +119,7 @@ pub struct Worker<W: Work> {
     pub(crate) backlog: Backlog,
     pub(crate) clock: Clock,
     /// Empty unless the program is unprotected.
-    pub(crate) memory: Arc<Memory<W::Row>>,
+    pub(crate) memory: Arc<WaitingRows<W::Row>>,
 }
 
 impl<W: Work> Worker<W> {

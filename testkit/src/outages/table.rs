@@ -8,6 +8,8 @@ use serde_json::Value;
 const DOCUMENT: &str = include_str!("../../../docs/store-outages.md");
 /// The code that adds the common routes to every service.
 const SERVICE_KIT_HTTP: &str = include_str!("../../../shared/service-kit/src/http.rs");
+/// The code of the route that reports how long orders wait.
+const SERVICE_KIT_PRESSURE: &str = include_str!("../../../shared/service-kit/src/pressure.rs");
 /// In the source of a table of routes, everything after this exists only for tests.
 const TESTS_ONLY: &str = "#[cfg(feature";
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
@@ -60,13 +62,15 @@ pub fn openapi_endpoints(openapi: &Value) -> anyhow::Result<BTreeSet<String>> {
     Ok(endpoints)
 }
 
-/// The endpoints that every service has and OpenAPI does not describe, read from the source code.
+/// The endpoints that every service with a table has and OpenAPI does not describe, read from the source code.
 pub fn common_endpoints() -> BTreeSet<String> {
     let finish = SERVICE_KIT_HTTP
         .split("pub fn finish(")
         .nth(1)
         .unwrap_or_default();
-    routes_in_source(finish)
+    let mut endpoints = routes_in_source(finish);
+    endpoints.extend(routes_in_source(SERVICE_KIT_PRESSURE));
+    endpoints
 }
 
 /// The endpoints of a table of routes, read from its source code: a router does not list them.
@@ -130,6 +134,12 @@ mod tests {
     #[test]
     fn common_endpoints_are_found() {
         let endpoints: Vec<String> = common_endpoints().into_iter().collect();
-        assert_eq!(endpoints, ["GET /healthz", "GET /metrics", "GET /readyz"]);
+        let expected = [
+            "GET /healthz",
+            "GET /metrics",
+            "GET /pressure",
+            "GET /readyz",
+        ];
+        assert_eq!(endpoints, expected);
     }
 }

@@ -72,13 +72,17 @@ impl Harness {
         Consumer::new(settings, self.pool.clone(), handler).unwrap()
     }
 
-    /// Stops the consumer once it has committed this many offsets, summed over the partitions.
-    pub(crate) async fn leave(&self, mut consumer: Consumer<Effects>, offsets: i64) {
+    /// Stops the consumer once the offsets that it has committed add up to this.
+    pub(crate) async fn stop_when_committed(
+        &self,
+        mut consumer: Consumer<Effects>,
+        offset_sum: i64,
+    ) {
         loop {
             let committed = self.topic.committed(&self.group);
             let sum: i64 = committed.iter().flatten().sum();
-            assert!(sum <= offsets, "{committed:?}");
-            if sum == offsets {
+            assert!(sum <= offset_sum, "{committed:?}");
+            if sum == offset_sum {
                 break;
             }
             let step = consumer.step(Duration::from_millis(50)).await.unwrap();

@@ -34,7 +34,7 @@ async fn failing_message_is_parked_and_other_orders_continue() {
         40,
         "a parked message is not processed"
     );
-    harness.leave(consumer, 41).await;
+    harness.stop_when_committed(consumer, 41).await;
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn message_is_parked_after_tries_max_with_its_cause() {
         assert_eq!(row["event_type"], "fulfilment.shipped");
         assert_eq!(row["order_id"], order.to_string());
         assert_eq!(row["consumer_group"], harness.group);
-        harness.leave(consumer, number.into()).await;
+        harness.stop_when_committed(consumer, number.into()).await;
     }
 }
 
@@ -79,7 +79,7 @@ async fn later_messages_of_the_order_queue_on_any_consumer() {
     let mut consumer = harness.consumer(harness.settings(), effects);
     assert_eq!(drain_parking(&mut consumer, 6).await, [4, 0, 2, 0]);
     assert_eq!(harness.queue(poisoned).await, [(2, true), (3, false)]);
-    harness.leave(consumer, 6).await;
+    harness.stop_when_committed(consumer, 6).await;
 
     // This consumer shares no memory with the first, and its handler would accept all messages.
     let mut another = harness.consumer(harness.settings(), Effects::default());

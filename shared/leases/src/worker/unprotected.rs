@@ -17,15 +17,16 @@ use crate::starter::Backlog;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Rows that wait for a slot.
-pub(crate) struct Memory<R> {
+pub(crate) struct WaitingRows<R> {
     /// Oldest first, each with the time at which it was added.
     by_principal: Mutex<BTreeMap<String, VecDeque<(Instant, R)>>>,
     added: Notify,
-    /// Stand in for slots, so that a reservation marks every row as leased. Without a limit: the others would be lost.
+    /// A reservation takes one of these places for each row, instead of a slot, so every row is marked as leased. There
+    /// is no limit, because a row without a place would be lost.
     places: FairShare,
 }
 
-impl<R> Default for Memory<R> {
+impl<R> Default for WaitingRows<R> {
     fn default() -> Self {
         Self {
             by_principal: Mutex::default(),
@@ -35,7 +36,7 @@ impl<R> Default for Memory<R> {
     }
 }
 
-impl<R> Memory<R> {
+impl<R> WaitingRows<R> {
     /// A place for a row that is about to be stored.
     pub(crate) fn place(&self) -> Option<Place> {
         self.places.try_take_any()
@@ -125,7 +126,7 @@ async fn call<W: Work>(
     slot: Place,
     lease: Duration,
     results: mpsc::Sender<Done<W::Output>>,
-    memory: Arc<Memory<W::Row>>,
+    memory: Arc<WaitingRows<W::Row>>,
 ) {
     let result = work.call(row).await;
     let next = work.next_try(&result);

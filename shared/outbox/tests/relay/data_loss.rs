@@ -19,6 +19,20 @@ impl Harness {
         publish_all(relay).await;
     }
 
+    /// The guard notices the loss. After the republication the topic has an event of each of these orders.
+    async fn expect_loss_repaired(&self, relay: &mut Relay, orders: &[Uuid]) {
+        let outcome = self.guard().step().await.unwrap();
+        assert!(
+            matches!(outcome, GuardOutcome::Republished(10..)),
+            "{outcome:?}"
+        );
+        publish_all(relay).await;
+        let messages = self.topic.read().await;
+        for order in orders {
+            assert!(!numbers(&messages, *order).is_empty());
+        }
+    }
+
     /// Makes all checkpoints older, as if this time had passed.
     async fn age_checkpoints(&self, minutes: i64) {
         sqlx::query("update outbox_positions set minute = minute - make_interval(mins => $1)")
@@ -73,16 +87,8 @@ async fn loss_is_noticed_although_the_log_grew_again() {
     // More events than the old topic had, before the guard checks.
     let after = orders(200);
     harness.publish(&mut relay, &after, 1).await;
-    let outcome = harness.guard().step().await.unwrap();
-    assert!(
-        matches!(outcome, GuardOutcome::Republished(10..)),
-        "{outcome:?}"
-    );
-    publish_all(&mut relay).await;
-    let messages = harness.topic.read().await;
-    for order in before.iter().chain(&after) {
-        assert!(!numbers(&messages, *order).is_empty());
-    }
+    let orders = [before, after].concat();
+    harness.expect_loss_repaired(&mut relay, &orders).await;
 }
 
 /// Another producer delivers at higher offsets, in the minute in which the lost events were delivered.
@@ -96,16 +102,7 @@ async fn loss_is_noticed_although_a_new_relay_delivered() {
     harness.topic.recreate().await;
     let mut relay = harness.relay(harness.settings());
     harness.publish(&mut relay, &orders(200), 1).await;
-    let outcome = harness.guard().step().await.unwrap();
-    assert!(
-        matches!(outcome, GuardOutcome::Republished(10..)),
-        "{outcome:?}"
-    );
-    publish_all(&mut relay).await;
-    let messages = harness.topic.read().await;
-    for order in &before {
-        assert!(!numbers(&messages, *order).is_empty());
-    }
+    harness.expect_loss_repaired(&mut relay, &before).await;
 }
 
 #[tokio::test]
