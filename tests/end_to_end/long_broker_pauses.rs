@@ -104,10 +104,10 @@ async fn pause(harness: &Harness, length: Duration, victim: Option<&str>) -> any
     Ok(())
 }
 
-/// Starts a system and pauses its broker this often. `name` tells the systems apart in the output.
+/// Starts a system and pauses its broker this many times. `name` tells the systems apart in the output.
 #[expect(
     clippy::print_stderr,
-    reason = "the output of the long tests says how long each heal took"
+    reason = "the output of the long tests says how long each recovery took"
 )]
 async fn survive_pauses(name: &str, pauses: usize) -> anyhow::Result<()> {
     let mut options = SystemOptions::for_test();
@@ -134,7 +134,7 @@ async fn survive_pauses(name: &str, pauses: usize) -> anyhow::Result<()> {
     harness.stop().await
 }
 
-/// The pauses are shared by two systems, which mostly wait.
+/// Two systems run at the same time and share the pauses, because each mostly waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_order_ships_after_each_broker_pause() -> anyhow::Result<()> {
     let pauses: usize = match std::env::var("BROKER_PAUSES") {

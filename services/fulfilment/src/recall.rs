@@ -55,7 +55,8 @@ struct Decided {
     envelope: Envelope,
 }
 
-/// How many sessions of the service stay. Those of one that has just stopped end a moment later.
+/// How many sessions of the service are still open. Waits up to [`SESSIONS_END_MAX`], because those of a service
+/// that has just stopped end a moment later.
 async fn sessions_left(connection: &mut PgConnection) -> anyhow::Result<i64> {
     let deadline = Instant::now() + SESSIONS_END_MAX;
     loop {

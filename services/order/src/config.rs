@@ -45,7 +45,7 @@ pub struct Config {
     #[arg(long, env = "PAYMENT_REOPENS_MAX", default_value_t = 3)]
     pub payment_reopens_max: u16,
     /// How long an order may wait on its way before new orders get 503; 0 for no limit. From a hundredth of it on,
-    /// responses to new orders are delayed, and from a tenth on by two seconds.
+    /// responses to new orders are delayed; the delay grows to two seconds at a tenth of it.
     #[arg(long, env = "ORDER_WAIT_MAX_SECONDS", default_value_t = 30)]
     pub order_wait_max_seconds: u64,
     /// Base URLs of the services that orders pass, separated by commas: they report how long orders wait there.

@@ -47,8 +47,8 @@ impl Client {
         }
     }
 
-    /// Runs work that waits for the broker on a thread of its own. The client may be replaced meanwhile, and this
-    /// thread then closes it. A thread of the runtime must not: the process would wait for it at its end.
+    /// Runs work that waits for the broker on a thread of its own. The client may be replaced before the work ends,
+    /// and this thread then closes it. A thread of the runtime must not: the process would wait for it at its end.
     pub(crate) fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&StreamConsumer<Assignment>) -> anyhow::Result<T> + Send + 'static,

@@ -57,7 +57,7 @@ impl fmt::Debug for Clock {
 }
 
 impl LeaseEnd {
-    /// The end of no lease: an unprotected program has none.
+    /// An end that is never reached, for an unprotected program: it leases nothing.
     pub fn never() -> Self {
         Self {
             clock: Clock::default(),

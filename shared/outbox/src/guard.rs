@@ -17,9 +17,9 @@ use crate::{Wake, republication, republish};
 
 /// How often the guard checks. Each check reads some messages of each Kafka partition.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Number of checkpoints per Kafka partition that the first check verifies, newest first. Later checks verify those recorded
-/// since the previous check. More than one: after a loss, relays add valid positions in the new log before the guard checks. The
-/// older ones still prove the loss.
+/// Maximum number of checkpoints per Kafka partition that a check verifies, newest first. After the first check, only those
+/// that may have been recorded since the previous one. More than one, because relays may record valid positions in the new log
+/// before the guard checks; the older ones still prove the loss.
 const CHECKPOINTS_MAX: i64 = 50;
 /// Longest time for one check, with a republication of everything.
 const CHECK_MAX: Duration = Duration::from_secs(3_600);
@@ -138,7 +138,7 @@ impl Guard {
             let mut checked = positions::newest(connection, *partition, CHECKPOINTS_MAX).await?;
             let intact = self.lock_intact().get(partition).cloned();
             if let Some(intact) = intact {
-                // Another replica may still update a minute that began earlier, also with a slow statement.
+                // Another replica may still update a minute that began earlier, or be slow to record it.
                 checked.retain(|it| it.minute + 2 * MINUTE > intact.minute);
                 checked.push(intact);
             }

@@ -17,13 +17,14 @@ pub(crate) struct Delivered {
     pub(crate) position: Position,
 }
 
-/// How long the checkpoints of one minute are updated.
+/// How long a producer updates the same checkpoints.
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// The minute in which a producer records its checkpoints. The next delivery after its end begins another one.
+/// A period of one minute in which a producer updates its checkpoints. It starts with a delivery; the first delivery after
+/// its end starts the next.
 ///
-/// No two producers share a minute: each is named by the time at which its first delivery was recorded. A producer that connects to a log that lost
-/// data would otherwise replace the checkpoint that proves the loss. A relay takes a new producer whenever it has lost all
+/// No two producers share a period: the time of its first record identifies it. Otherwise a producer that connects to a log
+/// that lost data would replace the checkpoint that proves the loss. A relay takes a new producer whenever it has lost all
 /// brokers, and when a broker does not expect the producer's next sequence number.
 #[derive(Debug, Default)]
 pub(crate) struct Minute(Option<(DateTime<Utc>, Instant)>);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// A busy worker begins its next batch this many times the duration of the last batch after that one began. On a machine with
-/// too much to do batches take longer, so workers wait longer and their batches grow.
-const WAIT_FACTOR: u32 = 4;
+/// The interval from the start of one batch to the start of the next is this many times the duration of the first. On an
+/// overloaded machine batches take longer, so intervals and batches grow.
+const INTERVAL_FACTOR: u32 = 4;
 /// Shortest interval that counts for a batch. Below it, hardly any batch would have more than one row.
 const INTERVAL_MIN: Duration = Duration::from_millis(5);
 /// How many batches may follow each other without a wait after an idle time. One order makes several events
@@ -47,7 +47,7 @@ impl BatchInterval {
     /// Counts a batch that began at this time and has just ended. Do not count a batch that had nothing to do, or
     /// that was full: waiting would not have made it larger.
     pub fn ended(&mut self, began: Instant) {
-        let interval = WAIT_FACTOR * began.elapsed();
+        let interval = INTERVAL_FACTOR * began.elapsed();
         self.last = interval.max(INTERVAL_MIN).min(self.max);
         self.used_until = self.used_until.max(began) + self.last;
     }

@@ -42,7 +42,7 @@ impl Settings {
     pub fn group_instance_id(&self) -> Option<String> {
         let name = self.kafka_group_instance_id.as_deref()?;
         match name {
-            // Compose passes an unset variable on as an empty one.
+            // An empty variable means no name.
             "" => None,
             HOSTNAME => Some(rustix::system::uname().nodename().to_string_lossy().into()),
             name => Some(name.to_owned()),

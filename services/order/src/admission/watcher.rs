@@ -81,8 +81,9 @@ impl Watcher {
         is_reached
     }
 
-    /// A 404 comes from a release without this route. Such a service is up, so it counts as one without a wait: during an
-    /// upgrade, the events that answer the orders of this replica may go to another one.
+    /// A 404 comes from a release without this route. Such a service is up, so it counts as one without a wait. Without
+    /// this rule, the time since the oldest unanswered order would count, and during an upgrade another replica may
+    /// consume the events that answer this replica's orders.
     async fn ask(&self, url: &Url) -> reqwest::Result<Waits> {
         let response = self.client.get(url.clone()).send().await?;
         if response.status() == StatusCode::NOT_FOUND {

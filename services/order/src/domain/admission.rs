@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// Orders slow down from this part of the longest wait on.
+/// Responses are delayed once the wait reaches this part of the longest wait.
 const SLOW_FROM: f64 = 0.01;
-/// From this part on they are delayed by [`DELAY_MAX`]. Much less than 1: what clients send in addition must be small
-/// long before the limit.
+/// From this part on they are delayed by [`DELAY_MAX`]. Much less than 1, so that clients have slowed down long before
+/// the limit.
 const SLOWEST_FROM: f64 = 0.1;
 /// The response to a new order is delayed by this at most.
 const DELAY_MAX: Duration = Duration::from_secs(2);

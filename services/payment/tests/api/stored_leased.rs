@@ -1,4 +1,4 @@
-//! Attempts that are stored already leased by the process that hears of them.
+//! Attempts that are stored already leased by the process that consumes their event.
 
 use std::time::Duration;
 

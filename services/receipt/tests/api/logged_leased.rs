@@ -1,4 +1,4 @@
-//! Mails that are logged already leased by the process that hears of them.
+//! Mails that are logged already leased by the process that consumes their event.
 
 use receipt::store::receipts::{self, NewLease};
 use uuid::Uuid;
