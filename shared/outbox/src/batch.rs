@@ -10,7 +10,7 @@ use crate::delivery::Deliveries;
 use crate::floors::Floors;
 use crate::positions::Minute;
 use crate::session::Session;
-use crate::store::Row;
+use crate::store::{InFlight, Row};
 use crate::{held, republication, store};
 
 /// Reads the next batch, and which of its orders are held. Releases held orders whose time has come.
@@ -62,23 +62,19 @@ pub(crate) async fn read(
 }
 
 /// Reads the next batch while one is in flight. Only for a session without held orders and without a republication.
-///
-/// Like every read it begins at the floors, and leaves out the rows in flight. It must not begin after them: a row
-/// with a lower id may have committed since, and the next event of its order with a higher one.
+/// Returns nothing if a row committed late: then the next step reads it first, from the floors.
 pub(crate) async fn read_ahead(
     session: &mut Session,
-    in_flight: &BTreeSet<i64>,
+    in_flight: &InFlight,
     rows_max: u16,
 ) -> anyhow::Result<Vec<Row>> {
     let Session {
         connection, floors, ..
     } = session;
-    // No shard has more rows in flight than one batch takes of it.
-    let rows_max = 2 * rows_per_shard(floors, rows_max);
-    let rows = store::unpublished(connection, floors, None, rows_max);
-    let mut rows = rows.await.context("reading ahead in the outbox")?;
-    rows.retain(|row| !in_flight.contains(&row.queue_key()));
-    Ok(rows)
+    let rows_max = rows_per_shard(floors, rows_max);
+    store::unpublished_after(connection, floors, in_flight, rows_max)
+        .await
+        .context("reading ahead in the outbox")
 }
 
 fn rows_per_shard(floors: &Floors, rows_max: u16) -> i64 {

@@ -11,7 +11,7 @@ use crate::delivery::{Deliveries, Sender};
 use crate::positions::Minute;
 use crate::session::{Session, bounded};
 use crate::settings::Settings;
-use crate::store::Row;
+use crate::store::{InFlight, Row};
 
 /// What the database does while a batch is delivered.
 pub(crate) struct DatabaseWork<'a> {
@@ -19,8 +19,8 @@ pub(crate) struct DatabaseWork<'a> {
     /// The previous batch, which is delivered and not recorded yet.
     pub(crate) unrecorded: Option<Deliveries>,
     pub(crate) minute: &'a mut Minute,
-    /// The keys of the rows in flight, if the next batch is to be read ahead.
-    pub(crate) reads_ahead_of: Option<BTreeSet<i64>>,
+    /// The rows in flight, if the next batch is to be read ahead.
+    pub(crate) reads_ahead_of: Option<InFlight>,
 }
 
 struct WorkDone<'s> {
@@ -49,7 +49,7 @@ impl DatabaseWork<'_> {
     }
 }
 
-/// What became of a batch, and what the database did meanwhile.
+/// What became of a batch, and what the database did during the delivery.
 pub(crate) struct Overlapped {
     pub(crate) deliveries: Deliveries,
     pub(crate) recorded: Option<Deliveries>,

@@ -18,7 +18,7 @@ use crate::overlap::DatabaseWork;
 use crate::positions::Minute;
 use crate::session::{self, Session, bounded};
 use crate::settings::Settings;
-use crate::store::Row;
+use crate::store::InFlight;
 use crate::{batch, kafka, overlap, unprotected};
 
 /// Publishes the outbox of one service. Every replica runs one.
@@ -118,7 +118,8 @@ impl Relay {
     /// Publishes until shutdown. Errors are logged and retried: the rows are safe in their table.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let mut batches = BatchInterval::new(self.settings.batch_interval_max);
-        // Of the batches of one step, only the last two can take long: it ends after `rebalance_interval`.
+        // Of the batches of one step, only the last two can take long: the step reads no further one after
+        // `rebalance_interval`.
         let step_max = self.settings.rebalance_interval
             + 2 * self.delivery_wait_max()
             + 8 * self.settings.store_wait_max;
@@ -132,7 +133,7 @@ impl Relay {
             };
             drop(running);
             let pause = match step {
-                Ok(StepOutcome::Published(_)) if self.left_rows() => {
+                Ok(StepOutcome::Published(_)) if self.may_have_left_rows() => {
                     if !is_backlog(self.last_batch, &self.settings) {
                         batches.ended(started);
                     }
@@ -222,7 +223,7 @@ impl Relay {
                 settings,
                 unrecorded: unrecorded.take(),
                 minute: &mut self.minute,
-                reads_ahead_of: reads_ahead.then(|| rows.iter().map(Row::queue_key).collect()),
+                reads_ahead_of: reads_ahead.then(|| InFlight::of(&rows)),
             };
             let sender = Sender {
                 producer: &self.producer,
@@ -318,7 +319,7 @@ impl Relay {
 
     /// Whether the last batch may have left rows in the table. A relay reads the same number of rows of each of
     /// its shards.
-    fn left_rows(&self) -> bool {
+    fn may_have_left_rows(&self) -> bool {
         let shards = self.session.as_ref().map_or(1, Session::shards);
         self.last_batch >= usize::from(self.settings.batch_rows_max).div_ceil(shards)
     }

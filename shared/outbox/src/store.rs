@@ -1,5 +1,7 @@
 //! Store functions of the relay.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -58,6 +60,88 @@ pub(crate) async fn unpublished(
         floors.since(),
         until.unwrap_or(END_OF_TIME),
         rows_max
+    )
+    .fetch_all(connection)
+    .await
+}
+
+/// The rows of a batch that is being delivered.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    count: i64,
+    /// The highest key of each shard.
+    highest: BTreeMap<i16, i64>,
+}
+
+impl InFlight {
+    pub(crate) fn of(rows: &[Row]) -> Self {
+        let mut in_flight = Self::default();
+        for row in rows {
+            in_flight.count += 1;
+            let highest = in_flight.highest.entry(row.shard).or_default();
+            *highest = row.queue_key().max(*highest);
+        }
+        in_flight
+    }
+
+    /// Where the rows in flight end in each shard: its floor, if there are none.
+    fn ends(&self, floors: &Floors) -> Vec<i64> {
+        let floor_keys = floors.floor_keys().into_iter();
+        let ends = floors.shards().into_iter().zip(floor_keys);
+        ends.map(|(shard, floor)| self.highest.get(&shard).copied().unwrap_or(floor))
+            .collect()
+    }
+}
+
+/// The oldest unpublished rows after those in flight, like [`unpublished`]. Returns none if any other row
+/// is below them: it committed late, and its order may have a later event.
+///
+/// One snapshot counts the rows below and reads those above. So if the snapshot has an event, it also has the
+/// earlier ones of its order.
+pub(crate) async fn unpublished_after(
+    connection: &mut PgConnection,
+    floors: &Floors,
+    in_flight: &InFlight,
+    rows_max: i64,
+) -> sqlx::Result<Vec<Row>> {
+    sqlx::query_as!(
+        Row,
+        r#"select row.id as "id!", row.shard as "shard!", row.event_id as "event_id!",
+                  row.event_type as "event_type!", row.source as "source!",
+                  row.subject as "subject!", row.correlation_id as "correlation_id!",
+                  row.traceparent, row.payload as "payload!", row.created_at as "created_at!",
+                  row.republished as "republished!"
+           from unnest($2::bigint[], $3::bigint[]) as mine (in_flight_end, ceiling)
+           cross join lateral (
+               select id, shard, event_id, event_type, source, subject, correlation_id,
+                      traceparent, payload, created_at, republished
+               from outbox
+               where published_at is null and not held
+                 and (shard::bigint << 48) + id > mine.in_flight_end
+                 and (shard::bigint << 48) + id < mine.ceiling
+                 and created_at >= $4
+               order by (shard::bigint << 48) + id
+               limit $5
+           ) as row
+           where $6::bigint = (
+               select count(*)
+               from unnest($1::bigint[], $2::bigint[]) as below (floor, in_flight_end)
+               cross join lateral (
+                   select from outbox
+                   where published_at is null and not held
+                     and (shard::bigint << 48) + id > below.floor
+                     and (shard::bigint << 48) + id <= below.in_flight_end
+                     and created_at >= $4
+                   order by (shard::bigint << 48) + id
+                   limit $6::bigint + 1
+               ) as waiting
+           )"#,
+        &floors.floor_keys(),
+        &in_flight.ends(floors),
+        &floors.ceiling_keys(),
+        floors.since(),
+        rows_max,
+        in_flight.count
     )
     .fetch_all(connection)
     .await

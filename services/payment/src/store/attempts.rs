@@ -1,6 +1,6 @@
 //! Payment attempts that events open and reject.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -9,7 +9,6 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::{AttemptStatus, ProviderLimits};
-use crate::store::queues;
 
 /// A payment attempt to store before the provider is called.
 pub struct NewAttempt {
@@ -61,11 +60,15 @@ pub async fn open(
         .map(|new| new.traceparent.as_deref())
         .collect();
     let principals: Vec<&str> = attempts.iter().map(|new| &*new.principal).collect();
-    let distinct: BTreeSet<&str> = principals.iter().copied().collect();
     let requested: Vec<DateTime<Utc>> = attempts.iter().map(|new| new.requested_at).collect();
-    queues::add_principals(connection, &distinct).await?;
     let stored = sqlx::query!(
-        r#"insert into payments (order_id, attempt, amount, currency, payment_method, customer_id,
+        r#"with known as (
+             -- Sorted, so that two transactions cannot wait for each other.
+             insert into charged_principals (principal)
+             select distinct principal from unnest($10::text[]) as new (principal) order by principal
+             on conflict do nothing
+         )
+         insert into payments (order_id, attempt, amount, currency, payment_method, customer_id,
                                lines, correlation_id, traceparent, principal, first_called_at,
                                status, lease_token, due_at, tries, sent_at)
          select order_id, attempt, amount, currency, payment_method, customer_id, lines, correlation_id,

@@ -1,7 +1,5 @@
 //! Direct charges: payment attempts that a client requested over HTTP.
 
-use std::collections::BTreeSet;
-
 use chrono::{DateTime, Utc};
 use idempotency::{ContentHash, Key};
 use sqlx::PgConnection;
@@ -27,7 +25,7 @@ pub struct NewPayment<'a> {
 /// order with the same id cannot conflict, here or there. Returns `false` if the reference is taken.
 /// A concurrent request with the same reference waits here until the first one has committed.
 pub async fn open(connection: &mut PgConnection, new: &NewPayment<'_>) -> sqlx::Result<bool> {
-    queues::add_principals(connection, &BTreeSet::from([new.principal_id])).await?;
+    queues::add_principal(connection, new.principal_id).await?;
     let inserted = sqlx::query!(
         "insert into payments (order_id, attempt, amount, currency, payment_method, lines,
                                correlation_id, traceparent, principal_id, principal, request_key,

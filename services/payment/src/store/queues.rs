@@ -1,7 +1,5 @@
 //! The queues of due attempts and refunds: whose they are, and where each begins.
 
-use std::collections::BTreeSet;
-
 use chrono::{DateTime, Utc};
 use leases::{LeaseRequest, Queues, Range};
 use sqlx::PgConnection;
@@ -29,17 +27,12 @@ impl<'a> Floors<'a> {
     }
 }
 
-/// Adds principals, in the transaction that opens their first attempts. Sorted, so that two
-/// transactions cannot wait for each other.
-pub async fn add_principals(
-    connection: &mut PgConnection,
-    principals: &BTreeSet<&str>,
-) -> sqlx::Result<()> {
-    let principals: Vec<&str> = principals.iter().copied().collect();
+/// Adds a principal, in the transaction that opens its first attempt. See also
+/// [`crate::store::attempts::open`].
+pub async fn add_principal(connection: &mut PgConnection, principal: &str) -> sqlx::Result<()> {
     sqlx::query!(
-        "insert into charged_principals (principal) select * from unnest($1::text[])
-         on conflict do nothing",
-        &principals as &[&str]
+        "insert into charged_principals (principal) values ($1) on conflict do nothing",
+        principal
     )
     .execute(connection)
     .await?;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use events::Envelope;
-use outbox::{StepOutcome, enqueue};
+use outbox::{StepOutcome, enqueue, shard_of};
 use uuid::Uuid;
 
 use crate::harness::{Harness, event, numbers};
@@ -110,7 +110,12 @@ async fn late_commit_is_not_overtaken_in_a_backlog() {
     let late = Uuid::new_v4();
     let mut tx = harness.pool.begin().await.unwrap();
     enqueue(&mut tx, &[event(late, 1)]).await.unwrap();
-    let others: Vec<Envelope> = (0..200).map(|_| event(Uuid::new_v4(), 1)).collect();
+    // The first batch takes two rows of each shard, so the second one would take the next event of the order.
+    let is_beside = |order: &Uuid| shard_of(*order) == shard_of(late);
+    let orders = || std::iter::repeat_with(Uuid::new_v4);
+    let beside = orders().filter(is_beside).take(3);
+    let elsewhere = orders().filter(|order| !is_beside(order)).take(200);
+    let others: Vec<Envelope> = beside.chain(elsewhere).map(|it| event(it, 1)).collect();
     harness.write(&others).await;
 
     let (read, batch_read) = mpsc::channel();

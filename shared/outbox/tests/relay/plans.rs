@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use outbox::{SHARDS, StepOutcome};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
+use testkit::polling::eventually;
 use testkit::postgres::pages::PageCount;
 use uuid::Uuid;
 
@@ -72,6 +73,36 @@ async fn plan_of_an_empty_table_reads_what_it_returns() {
             pages.statements().await.unwrap()
         );
     }
+}
+
+#[tokio::test]
+async fn reading_ahead_reads_what_it_returns() {
+    let harness = Harness::create().await;
+    sqlx::raw_sql("alter table outbox_default set (autovacuum_enabled = off); analyze outbox")
+        .execute(&harness.pool)
+        .await
+        .unwrap();
+    harness.fill(50_000, SHARDS).await;
+    let mut pages = harness.pages().await;
+    let mut settings = harness.settings();
+    settings.batch_rows_max = 160;
+    let (shutdown, task) = harness.run(settings);
+    eventually("some batches are published", async || {
+        harness.unpublished().await < 45_000
+    })
+    .await;
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+    let statements = pages.statements().await.unwrap();
+    let read_ahead = statements
+        .iter()
+        .find(|it| it.statement.contains("in_flight_end"));
+    let read_ahead = read_ahead.expect("the relay has read ahead");
+    let read = read_ahead.pages / read_ahead.calls;
+    assert!(
+        read <= PAGES_BESIDES + 160 * PAGES_PER_ROW,
+        "{read} pages a call"
+    );
 }
 
 #[tokio::test]
