@@ -24,7 +24,7 @@ pub(crate) struct Scale {
     pub(crate) idle_s: u64,
     pub(crate) idle_rate_per_s: f64,
     pub(crate) busy_s: u64,
-    /// Orders that are accepted while payment is down.
+    /// Orders that are accepted while payment is down: enough that the start of the process is a small part of the time.
     pub(crate) backlog_orders: u64,
 }
 
@@ -45,7 +45,7 @@ impl Scale {
             idle_s: 8,
             idle_rate_per_s: 10.0,
             busy_s: 10,
-            backlog_orders: 6_000,
+            backlog_orders: 20_000,
         }
     }
 
@@ -62,6 +62,7 @@ impl Scale {
             relay_events: 10_000,
             idle_s: 4,
             busy_s: 5,
+            backlog_orders: 12_000,
             ..Self::full()
         }
     }
