@@ -45,6 +45,8 @@ impl ShipPaid {
 }
 
 impl Handler for ShipPaid {
+    type AfterCommit = ();
+
     fn wants(&self, event_type: EventType) -> bool {
         WANTED.contains(&event_type)
     }
@@ -69,7 +71,7 @@ impl Handler for ShipPaid {
         outbox::enqueue(tx, &events).await.context("writing events")
     }
 
-    fn committed(&self) {
+    fn committed(&self, _: Vec<()>) {
         self.wake.wake();
     }
 }

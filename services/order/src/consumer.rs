@@ -7,7 +7,6 @@ mod reopen;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use events::EventType;
@@ -25,22 +24,29 @@ pub struct FollowOrders {
     pub reopens_max: u16,
     /// Wakes the relay.
     pub wake: outbox::Wake,
-    /// Whether the batch has written events.
-    pub wrote_events: AtomicBool,
     /// The consumer group, under which messages are recorded as processed.
     pub group: String,
     /// Learns that other services work.
     pub admission: Arc<Admission>,
 }
 
+/// Whether a batch has written events.
+pub struct WroteEvents(bool);
+
 impl Handler for FollowOrders {
+    type AfterCommit = WroteEvents;
+
     fn wants(&self, event_type: EventType) -> bool {
         Status::ALL
             .into_iter()
             .any(|status| next(status, event_type).is_some())
     }
 
-    async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<()> {
+    async fn handle(
+        &self,
+        tx: &mut PgConnection,
+        new: &[&Delivery],
+    ) -> anyhow::Result<WroteEvents> {
         let ids: Vec<Uuid> = new
             .iter()
             .map(|delivery| delivery.envelope.subject)
@@ -69,13 +75,12 @@ impl Handler for FollowOrders {
         announce::apply(tx, &folded.failed).await?;
         reopen::apply(tx, &folded.reopened).await?;
         let wrote_events = !folded.failed.is_empty() || !folded.reopened.is_empty();
-        self.wrote_events.store(wrote_events, Ordering::Relaxed);
-        Ok(())
+        Ok(WroteEvents(wrote_events))
     }
 
-    fn committed(&self) {
+    fn committed(&self, batches: Vec<WroteEvents>) {
         self.admission.heard();
-        if self.wrote_events.swap(false, Ordering::Relaxed) {
+        if batches.iter().any(|it| it.0) {
             self.wake.wake();
         }
     }

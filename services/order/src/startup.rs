@@ -1,7 +1,6 @@
 //! Assembles the order service.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -51,7 +50,6 @@ pub async fn build(config: Config) -> anyhow::Result<Application> {
     let follow_orders = FollowOrders {
         reopens_max: config.payment_reopens_max,
         wake: wake.clone(),
-        wrote_events: AtomicBool::default(),
         group,
         admission,
     };

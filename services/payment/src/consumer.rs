@@ -5,7 +5,7 @@
 pub mod rejections;
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use events::{Event, EventType, FulfilmentRejected, OrderPaymentRequested, OrderPlaced};
@@ -26,8 +26,6 @@ pub struct PayOrders {
     pub wake: outbox::Wake,
     /// Starts the charges of new attempts in free slots.
     pub starter: Starter<Charger>,
-    /// Whose rows the batch has changed.
-    pub changed: Mutex<Changed>,
     pub limits: ProviderLimits,
 }
 
@@ -37,11 +35,14 @@ pub struct Changed {
     /// Principals with attempts that wait for a charger.
     opened: BTreeSet<String>,
     leased: Option<(Reservation, Vec<(usize, Leased)>)>,
+    rejected_orders: HashSet<Uuid>,
     /// Only a rejection makes work for the relay and the chargers of unknown outcomes and refunds.
     rejected: Option<Vec<String>>,
 }
 
 impl Handler for PayOrders {
+    type AfterCommit = Changed;
+
     fn wants(&self, event_type: EventType) -> bool {
         matches!(
             event_type,
@@ -51,7 +52,7 @@ impl Handler for PayOrders {
         )
     }
 
-    async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<()> {
+    async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<Changed> {
         let mut attempts = Vec::with_capacity(new.len());
         let mut rejections = Vec::new();
         for delivery in new {
@@ -62,35 +63,44 @@ impl Handler for PayOrders {
                 other => anyhow::bail!("unexpected event type {other}"),
             }
         }
-        let mut changed = Changed::default();
+        let mut changed = Changed {
+            rejected_orders: rejections.iter().map(|it| it.order_id).collect(),
+            ..Changed::default()
+        };
         // First the attempts: a rejection in the same batch may be about one of them.
         if !attempts.is_empty() {
-            let rejected = rejections.iter().map(|it| it.order_id).collect();
-            self.open(tx, attempts, &rejected, &mut changed)
+            self.open(tx, attempts, &mut changed)
                 .await
                 .context("storing attempts")?;
         }
         if !rejections.is_empty() {
             changed.rejected = Some(rejections::apply(tx, &rejections, &self.limits).await?);
         }
-        *self.changed() = changed;
-        Ok(())
+        Ok(changed)
     }
 
-    fn committed(&self) {
-        let changed = std::mem::take(&mut *self.changed());
-        let Changed {
-            opened,
-            leased,
-            rejected,
-        } = changed;
-        if let Some((reservation, leased)) = leased {
+    fn committed(&self, changes: Vec<Changed>) {
+        let orders = changes.iter().flat_map(|it| &it.rejected_orders);
+        let rejected_orders: HashSet<Uuid> = orders.copied().collect();
+        for changed in changes {
+            self.start(changed, &rejected_orders);
+        }
+    }
+}
+
+impl PayOrders {
+    /// Starts what a commit made possible. `rejected_orders` are those of the whole commit: a redrive leases an attempt
+    /// with one message, and may reject its order with a later one. Such an attempt is not charged: when its lease
+    /// ends, a charger cancels its key.
+    fn start(&self, changed: Changed, rejected_orders: &HashSet<Uuid>) {
+        if let Some((reservation, mut leased)) = changed.leased {
+            leased.retain(|(_, leased)| !rejected_orders.contains(&leased.order_id));
             self.starter.start(reservation, leased);
         }
-        for principal in &opened {
+        for principal in &changed.opened {
             self.queues.of(Queue::Fresh).wake(principal);
         }
-        let Some(rejected) = rejected else {
+        let Some(rejected) = changed.rejected else {
             return;
         };
         for principal in &rejected {
@@ -100,20 +110,17 @@ impl Handler for PayOrders {
         }
         self.wake.wake();
     }
-}
 
-impl PayOrders {
     /// Stores the attempts. Those that find a free slot are leased by this process. A rejected one is not: what
     /// was never leased is voided at once.
     async fn open(
         &self,
         tx: &mut PgConnection,
         attempts: Vec<NewAttempt>,
-        rejected: &HashSet<Uuid>,
         changed: &mut Changed,
     ) -> sqlx::Result<()> {
         let reservation = self.starter.reserve(attempts.iter().map(|new| {
-            let is_charged = !rejected.contains(&new.order_id);
+            let is_charged = !changed.rejected_orders.contains(&new.order_id);
             is_charged.then_some(&*new.principal)
         }));
         let lease = NewLease {
@@ -132,10 +139,6 @@ impl PayOrders {
         }
         changed.leased = Some((reservation, started));
         Ok(())
-    }
-
-    fn changed(&self) -> MutexGuard<'_, Changed> {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Assembles the payment service.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::charger::{self, Answered, Charger, ChargerQueues, Queue};
 use crate::config::{Config, Migration};
-use crate::consumer::{Changed, PayOrders};
+use crate::consumer::PayOrders;
 use crate::direct::{self, DirectCharges};
 use crate::provider::Provider;
 use crate::queue_keeper::{QueueKeeper, report_waits_in_memory};
@@ -182,7 +182,6 @@ impl Shared {
             starter,
             queues: self.queues.clone(),
             wake: self.wake.clone(),
-            changed: Mutex::new(Changed::default()),
             limits: config.provider_limits(),
         }
     }

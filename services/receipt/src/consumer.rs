@@ -2,8 +2,7 @@
 //! must block neither a partition nor a transaction.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use chrono::Utc;
@@ -23,9 +22,6 @@ use crate::domain::{AgeLimit, MailType, Recipients, Status};
 use crate::sender::{DueMail, Sender};
 use crate::store::receipts::{self, NewLease, NewMail};
 
-/// The slots that a batch reserved, and the mails that it leased, each with its place in the batch.
-type LeasedBatch = (Reservation, Vec<(usize, DueMail)>);
-
 pub struct LogMails {
     recipients: Recipients,
     age_limit: AgeLimit,
@@ -33,11 +29,16 @@ pub struct LogMails {
     due: Arc<Notify>,
     /// Starts to send new mails in free slots.
     starter: Starter<Sender>,
-    /// The mails that the current batch leased.
-    leased: Mutex<Option<LeasedBatch>>,
-    /// Events of the current batch whose customer is not known. They count once the batch is
-    /// committed: a batch that fails is handled again.
-    without_customer: AtomicU64,
+}
+
+/// The mails of a batch.
+pub struct Logged {
+    /// The slots that the batch reserved.
+    reservation: Reservation,
+    /// The mails that it leased, each with its place in the batch.
+    leased: Vec<(usize, DueMail)>,
+    /// Events whose customer is not known. They count once they are committed: a batch that fails is handled again.
+    without_customer: u64,
 }
 
 /// What an event says to the customer of its order.
@@ -65,13 +66,11 @@ impl LogMails {
             age_limit,
             due,
             starter,
-            leased: Mutex::default(),
-            without_customer: AtomicU64::new(0),
         }
     }
 
     /// Logs the mails. Those that find a free slot are leased by this process.
-    async fn log(&self, tx: &mut PgConnection, mails: Vec<NewMail>) -> sqlx::Result<()> {
+    async fn log(&self, tx: &mut PgConnection, mails: Vec<NewMail>) -> sqlx::Result<Logged> {
         let reservation = self.starter.reserve(mails.iter().map(|new| {
             let is_sent = new.status == Status::Pending;
             is_sent.then_some("")
@@ -93,21 +92,22 @@ impl LogMails {
                 leased.push((at, due));
             }
         }
-        *self.leased() = Some((reservation, leased));
-        Ok(())
-    }
-
-    fn leased(&self) -> MutexGuard<'_, Option<LeasedBatch>> {
-        self.leased.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Logged {
+            reservation,
+            leased,
+            without_customer: 0,
+        })
     }
 }
 
 impl Handler for LogMails {
+    type AfterCommit = Logged;
+
     fn wants(&self, event_type: EventType) -> bool {
         MailType::of(event_type).is_some()
     }
 
-    async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<()> {
+    async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<Logged> {
         let (mut mails, mut unaddressed) = (Vec::with_capacity(new.len()), Vec::new());
         for delivery in new {
             let announcement = read(delivery)?;
@@ -119,18 +119,15 @@ impl Handler for LogMails {
                 None => unaddressed.push((*delivery, announcement)),
             }
         }
-        self.log(tx, mails).await.context("logging mails")?;
-        let without_customer = log_unaddressed(tx, unaddressed, self.age_limit).await?;
-        self.without_customer
-            .store(without_customer, Ordering::Relaxed);
-        Ok(())
+        let mut logged = self.log(tx, mails).await.context("logging mails")?;
+        logged.without_customer = log_unaddressed(tx, unaddressed, self.age_limit).await?;
+        Ok(logged)
     }
 
-    fn committed(&self) {
-        let without_customer = self.without_customer.swap(0, Ordering::Relaxed);
-        metrics::counter!(metric::MAILS_WITHOUT_CUSTOMER).increment(without_customer);
-        if let Some((reservation, leased)) = self.leased().take() {
-            self.starter.start(reservation, leased);
+    fn committed(&self, batches: Vec<Logged>) {
+        for logged in batches {
+            metrics::counter!(metric::MAILS_WITHOUT_CUSTOMER).increment(logged.without_customer);
+            self.starter.start(logged.reservation, logged.leased);
         }
         self.due.notify_one();
     }

@@ -41,6 +41,11 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// A service implements this to process the events it wants.
 pub trait Handler: Send + Sync + 'static {
+    /// What a call of [`Handler::handle`] leaves for after its commit: calls to start for leased rows, workers to wake.
+    /// Dropped if the transaction rolls back. A value, not state of the handler: redrives run beside the consumer, each
+    /// in its own transaction.
+    type AfterCommit: Send;
+
     fn wants(&self, event_type: EventType) -> bool;
 
     /// Applies new messages, in their order, in the open transaction of `connection`.
@@ -51,10 +56,11 @@ pub trait Handler: Send + Sync + 'static {
         &self,
         connection: &mut PgConnection,
         deliveries: &[&Delivery],
-    ) -> impl Future<Output = anyhow::Result<()>> + Send;
+    ) -> impl Future<Output = anyhow::Result<Self::AfterCommit>> + Send;
 
-    /// Called after the commit. Wake the workers that use the stored rows here.
-    fn committed(&self) {}
+    /// Called after a commit, with what `handle` returned in that transaction: one value for a batch, one for each
+    /// message of a redrive, in their order. Not called if nothing was handled.
+    fn committed(&self, _after_commit: Vec<Self::AfterCommit>) {}
 }
 
 /// The outcome of one step of the consumer.

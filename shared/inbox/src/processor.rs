@@ -101,8 +101,10 @@ impl<H: Handler> Processor<H> {
             return Ok(Tally::default());
         }
         let limit = self.settings.transaction_max;
-        let tally = database::with_timeout(limit, self.transact(messages)).await?;
-        self.handler.committed();
+        let (tally, after_commit) = database::with_timeout(limit, self.transact(messages)).await?;
+        if let Some(after_commit) = after_commit {
+            self.handler.committed(vec![after_commit]);
+        }
         metrics::counter!(metric::INBOX_PROCESSED).increment(tally.fresh as u64);
         metrics::counter!(metric::INBOX_DUPLICATES).increment(tally.duplicates as u64);
         metrics::histogram!(metric::INBOX_BATCH_SIZE).record(messages.len() as f64);
@@ -110,7 +112,11 @@ impl<H: Handler> Processor<H> {
         Ok(tally)
     }
 
-    async fn transact(&self, messages: &[Message]) -> Result<Tally, Fault> {
+    /// The second value is `None` if nothing was handled.
+    async fn transact(
+        &self,
+        messages: &[Message],
+    ) -> Result<(Tally, Option<H::AfterCommit>), Fault> {
         let group = &self.settings.group;
         let mut connection = database::acquire(&self.pool)
             .await
@@ -148,14 +154,15 @@ impl<H: Handler> Processor<H> {
                 tally.duplicates += 1;
             }
         }
-        if !new.is_empty() {
-            self.handle(&mut tx, &new).await?;
-        }
+        let after_commit = match new.is_empty() {
+            true => None,
+            false => Some(self.handle(&mut tx, &new).await?),
+        };
         tally.fresh = new.len();
         (self.settings.reached)("inbox.handled");
         tx.commit().await.context("committing the batch")?;
         (self.settings.reached)("inbox.committed");
-        Ok(tally)
+        Ok((tally, after_commit))
     }
 
     /// Calls the handler. A panic counts as a failure of the message: if it ended the consumer, it
@@ -164,7 +171,7 @@ impl<H: Handler> Processor<H> {
         &self,
         connection: &mut PgConnection,
         new: &[&Delivery],
-    ) -> Result<(), Fault> {
+    ) -> Result<H::AfterCommit, Fault> {
         let handled = AssertUnwindSafe(self.handler.handle(connection, new)).catch_unwind();
         match handled.await {
             Ok(handled) => handled.map_err(Fault::of_handler),

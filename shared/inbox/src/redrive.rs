@@ -38,6 +38,22 @@ pub(crate) struct Failure {
     pub(crate) cause: String,
 }
 
+/// A redrive whose transaction is open.
+struct Redrive<H: Handler> {
+    result: Redriven,
+    /// From each message that was handled, in their order.
+    after_commit: Vec<H::AfterCommit>,
+}
+
+impl<H: Handler> Redrive<H> {
+    fn new() -> Self {
+        Self {
+            result: Redriven::default(),
+            after_commit: Vec::new(),
+        }
+    }
+}
+
 /// The result of discarding a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Discarded {
@@ -55,25 +71,22 @@ impl<H: Handler> Processor<H> {
     pub(crate) async fn redrive(&self, id: i64, operator: &Operator) -> anyhow::Result<Redriven> {
         let mut connection = None;
         let (mut tx, message) = self.begin(&mut connection, id).await?;
-        let mut redriven = Redriven::default();
         let Some(message) = message else {
             operator.nothing_changed();
-            return Ok(redriven);
+            return Ok(Redriven::default());
         };
+        let mut redrive = Redrive::new();
         match message.subject {
-            Some(subject) => self.redrive_queue(&mut tx, subject, &mut redriven).await?,
+            Some(subject) => self.redrive_queue(&mut tx, subject, &mut redrive).await?,
             None => {
-                self.redrive_one(&mut tx, &message, &mut redriven).await?;
-                redriven.left = i64::from(redriven.failed.is_some());
+                self.redrive_one(&mut tx, &message, &mut redrive).await?;
+                redrive.result.left = i64::from(redrive.result.failed.is_some());
             }
         }
-        let detail = json!({ "order_id": message.subject, "result": redriven });
+        let detail = json!({ "order_id": message.subject, "result": redrive.result });
         let subject = id.to_string();
         audit::record(&mut tx, operator, "parked.redrive", &subject, &detail).await?;
-        (self.settings.reached)("redrive.handled");
-        tx.commit().await.context("committing a redrive")?;
-        (self.settings.reached)("redrive.committed");
-        self.handler.committed();
+        let redriven = self.commit(tx, redrive).await?;
         tracing::info!(id, ?redriven, "parked messages redriven");
         Ok(redriven)
     }
@@ -106,22 +119,33 @@ impl<H: Handler> Processor<H> {
             processed::record_one(&mut tx, &self.settings.group, event_id).await?;
         }
         parked::remove(&mut tx, id).await?;
-        let mut redriven = Redriven::default();
+        let mut redrive = Redrive::new();
         if let Some(subject) = message.subject {
-            self.redrive_queue(&mut tx, subject, &mut redriven).await?;
+            self.redrive_queue(&mut tx, subject, &mut redrive).await?;
         }
         let detail = json!({
             "order_id": message.subject, "event_id": event_id, "cause": message.cause,
             "kafka_partition": message.position.partition, "kafka_offset": message.position.offset,
-            "result": redriven,
+            "result": redrive.result,
         });
         let subject = id.to_string();
         audit::record(&mut tx, operator, "parked.discard", &subject, &detail).await?;
+        Ok(Discarded::Done(self.commit(tx, redrive).await?))
+    }
+
+    /// Commits, and only then lets the handler start what follows.
+    async fn commit(
+        &self,
+        tx: Transaction<'_, Postgres>,
+        redrive: Redrive<H>,
+    ) -> anyhow::Result<Redriven> {
         (self.settings.reached)("redrive.handled");
-        tx.commit().await.context("committing a discard")?;
+        tx.commit().await.context("committing a redrive")?;
         (self.settings.reached)("redrive.committed");
-        self.handler.committed();
-        Ok(Discarded::Done(redriven))
+        if !redrive.after_commit.is_empty() {
+            self.handler.committed(redrive.after_commit);
+        }
+        Ok(redrive.result)
     }
 
     /// Begins the transaction and locks the message. The short timeout reports an unreachable
@@ -165,23 +189,23 @@ impl<H: Handler> Processor<H> {
         &self,
         tx: &mut PgConnection,
         subject: Uuid,
-        redriven: &mut Redriven,
+        redrive: &mut Redrive<H>,
     ) -> anyhow::Result<()> {
         let group = &self.settings.group;
-        while redriven.failed.is_none() {
+        while redrive.result.failed.is_none() {
             let messages = parked::queue(tx, group, subject, QUEUE_ROWS_MAX).await?;
             if messages.is_empty() {
                 orders::release(tx, group, subject).await?;
                 return Ok(());
             }
             for message in &messages {
-                self.redrive_one(tx, message, redriven).await?;
-                if redriven.failed.is_some() {
+                self.redrive_one(tx, message, redrive).await?;
+                if redrive.result.failed.is_some() {
                     break;
                 }
             }
         }
-        redriven.left = parked::queue_len(tx, group, subject).await?;
+        redrive.result.left = parked::queue_len(tx, group, subject).await?;
         Ok(())
     }
 
@@ -190,17 +214,20 @@ impl<H: Handler> Processor<H> {
         &self,
         tx: &mut PgConnection,
         message: &Parked,
-        redriven: &mut Redriven,
+        redrive: &mut Redrive<H>,
     ) -> anyhow::Result<()> {
         match self.handle_again(tx, message).await {
-            Ok(true) => redriven.handled += 1,
-            Ok(false) => redriven.dropped += 1,
+            Ok(Some(after_commit)) => {
+                redrive.result.handled += 1;
+                redrive.after_commit.push(after_commit);
+            }
+            Ok(None) => redrive.result.dropped += 1,
             Err(Fault::Infrastructure(error)) => return Err(error),
             Err(Fault::Message(error)) => {
                 let cause = format!("{error:#}");
                 parked::mark_failed(tx, message.id, &cause).await?;
                 let id = message.id;
-                redriven.failed = Some(Failure { id, cause });
+                redrive.result.failed = Some(Failure { id, cause });
                 return Ok(());
             }
         }
@@ -208,25 +235,30 @@ impl<H: Handler> Processor<H> {
         Ok(())
     }
 
-    /// Handles one message. Returns false if it needed no effect.
-    async fn handle_again(&self, tx: &mut PgConnection, message: &Parked) -> Result<bool, Fault> {
+    /// Handles one message. `None` if it needed no effect.
+    async fn handle_again(
+        &self,
+        tx: &mut PgConnection,
+        message: &Parked,
+    ) -> Result<Option<H::AfterCommit>, Fault> {
         let Some(delivery) = self.decode(message)? else {
-            return Ok(false);
+            return Ok(None);
         };
         let mut savepoint = tx.begin().await?;
         let id = delivery.envelope.id;
         if !processed::record_one(&mut savepoint, &self.settings.group, id).await? {
-            return Ok(false);
+            return Ok(None);
         }
-        let handled = self.handle(&mut savepoint, &[&delivery]).await;
-        match handled {
-            Ok(()) => savepoint.commit().await?,
+        match self.handle(&mut savepoint, &[&delivery]).await {
+            Ok(after_commit) => {
+                savepoint.commit().await?;
+                Ok(Some(after_commit))
+            }
             Err(fault) => {
                 savepoint.rollback().await?;
-                return Err(fault);
+                Err(fault)
             }
         }
-        Ok(true)
     }
 
     /// `None` for a type that the handler does not want.

@@ -28,6 +28,7 @@ mod queues;
 mod reconciling;
 mod reconciling_pages;
 mod recording;
+mod redriving;
 mod refunds;
 mod rejections;
 mod report_retention;

@@ -39,7 +39,7 @@ fn voided(order_id: Uuid, attempt: i32, customer_id: &str) -> Envelope {
     sealed("payment", &event)
 }
 
-fn refunded(order_id: Uuid, attempt: i32, customer_id: &str) -> Envelope {
+pub(crate) fn refunded(order_id: Uuid, attempt: i32, customer_id: &str) -> Envelope {
     let event = PaymentRefunded {
         v: 2,
         order_id,

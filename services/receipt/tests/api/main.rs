@@ -22,6 +22,7 @@ mod mail_types;
 mod operating;
 mod outcomes;
 mod plans;
+mod redriving;
 mod resolving;
 mod sending;
 mod statuses;

@@ -26,6 +26,8 @@ pub(crate) struct Effects {
     pub(crate) calls: Arc<AtomicUsize>,
     /// How long each call takes.
     pub(crate) delay: Duration,
+    /// What each call of `committed` got: the numbers of the messages.
+    pub(crate) committed: Arc<Mutex<Vec<Vec<i32>>>>,
 }
 
 impl Effects {
@@ -72,18 +74,27 @@ impl Effects {
         self.tries.load(Ordering::SeqCst)
     }
 
+    /// What each call of `committed` got: the numbers of the messages.
+    pub(crate) fn committed(&self) -> Vec<Vec<i32>> {
+        self.committed.lock().unwrap().clone()
+    }
+
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 }
 
 impl Handler for Effects {
+    /// The numbers of the messages.
+    type AfterCommit = Vec<i32>;
+
     fn wants(&self, event_type: EventType) -> bool {
         event_type == EventType::FulfilmentShipped
     }
 
-    async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<()> {
+    async fn handle(&self, tx: &mut PgConnection, new: &[&Delivery]) -> anyhow::Result<Vec<i32>> {
         self.tries.fetch_add(1, Ordering::SeqCst);
+        let mut numbers = Vec::with_capacity(new.len());
         for delivery in new {
             let event: FulfilmentShipped = delivery.envelope.open()?;
             sqlx::query("insert into effects (message_id, subject, number) values ($1, $2, $3)")
@@ -92,6 +103,7 @@ impl Handler for Effects {
                 .bind(event.attempt)
                 .execute(&mut *tx)
                 .await?;
+            numbers.push(event.attempt);
             let message = (event.order_id, event.attempt);
             if self.poison.lock().unwrap().contains(&message) {
                 self.calls.fetch_add(1, Ordering::SeqCst);
@@ -108,7 +120,11 @@ impl Handler for Effects {
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer);
         match left {
             Ok(_) => Err(sqlx::Error::PoolTimedOut.into()),
-            Err(_) => Ok(()),
+            Err(_) => Ok(numbers),
         }
+    }
+
+    fn committed(&self, after_commit: Vec<Vec<i32>>) {
+        self.committed.lock().unwrap().push(after_commit.concat());
     }
 }

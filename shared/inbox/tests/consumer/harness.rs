@@ -157,6 +157,20 @@ impl Harness {
         .unwrap()
     }
 
+    /// Waits until a statement is blocked by a lock.
+    pub(crate) async fn blocked(&self) {
+        let blocked = "select count(*) from pg_stat_activity
+                       where datname = current_database() and wait_event_type = 'Lock'";
+        eventually("a statement waits for a lock", async || {
+            self.count(blocked).await > 0
+        })
+        .await;
+    }
+
+    pub(crate) async fn execute(&self, sql: &'static str) {
+        sqlx::raw_sql(sql).execute(&self.pool).await.unwrap();
+    }
+
     pub(crate) async fn count(&self, sql: &'static str) -> i64 {
         let count = sqlx::query_scalar(sql).fetch_one(&self.pool);
         count.await.unwrap()

@@ -7,6 +7,7 @@
     reason = "a test fails by panicking, even in the functions it calls"
 )]
 
+mod after_commit;
 mod ageing;
 mod crashes;
 mod effects;
