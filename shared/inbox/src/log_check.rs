@@ -182,7 +182,7 @@ impl LogCheck {
 
     /// Partitions that were revoked during the check do not count.
     fn take(&mut self, checked: Checked, lag: &Lag) {
-        for (check, Compared { presence, end }) in checked {
+        for (check, Compared { presence, end, .. }) in checked {
             let Some(partition) = self.partitions.get_mut(&check.partition) else {
                 continue;
             };
