@@ -34,9 +34,12 @@ struct State {
     reported_at: Instant,
 }
 
-/// Partitions gained and lost since the last call of [`Assignment::take_changes`].
-#[derive(Default)]
+/// Partitions gained and lost since the last call of [`Assignment::take_changes`], in the order of the fields.
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Changes {
+    /// The client was replaced: its partitions are gone, whichever it had. It may not know them itself: a fenced client
+    /// loses them without a callback.
+    pub(crate) all_revoked: bool,
     pub(crate) revoked: Vec<i32>,
     pub(crate) assigned: Vec<i32>,
 }

@@ -249,11 +249,7 @@ impl<H: Handler> Consumer<H> {
     }
 
     fn follow_assignment(&mut self) {
-        let changes = self.source.take_changes();
-        self.log_check.revoked(&changes.revoked);
-        if !changes.assigned.is_empty() {
-            self.log_check.assigned(&changes.assigned);
-        }
+        self.log_check.follow(&self.source.take_changes());
     }
 
     /// Starts over in partitions whose log was replaced. Nothing of them is in the batch.

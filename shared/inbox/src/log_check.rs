@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use topic_log::{Compared, Log, Presence};
 
-use crate::assignment::Assignment;
+use crate::assignment::{Assignment, Changes};
 use crate::batch::Batch;
 use crate::checkpoint::Checkpoint;
 use crate::client::Client;
@@ -98,8 +98,18 @@ impl LogCheck {
         })
     }
 
-    /// These partitions were assigned. They are checked soon.
-    pub(crate) fn assigned(&mut self, partitions: &[i32]) {
+    /// Follows the client: forgets the partitions that it lost, and checks those that it gained soon. Another consumer
+    /// checks the others.
+    pub(crate) fn follow(&mut self, changes: &Changes) {
+        let is_kept = |id: &i32| !changes.all_revoked && !changes.revoked.contains(id);
+        self.partitions.retain(|id, _| is_kept(id));
+        self.replaced.retain(is_kept);
+        if !changes.assigned.is_empty() {
+            self.assigned(&changes.assigned);
+        }
+    }
+
+    fn assigned(&mut self, partitions: &[i32]) {
         self.assignments += 1;
         for partition in partitions {
             let new = Partition {
@@ -109,14 +119,6 @@ impl LogCheck {
             self.partitions.insert(*partition, new);
         }
         self.next_check = Instant::now();
-    }
-
-    /// These partitions belong to another consumer now, which checks them itself.
-    pub(crate) fn revoked(&mut self, partitions: &[i32]) {
-        for partition in partitions {
-            self.partitions.remove(partition);
-            self.replaced.remove(partition);
-        }
     }
 
     /// The messages of this batch are committed.
@@ -182,7 +184,7 @@ impl LogCheck {
 
     /// Partitions that were revoked during the check do not count.
     fn take(&mut self, checked: Checked, lag: &Lag) {
-        for (check, Compared { presence, end }) in checked {
+        for (check, Compared { presence, end, .. }) in checked {
             let Some(partition) = self.partitions.get_mut(&check.partition) else {
                 continue;
             };
@@ -294,4 +296,35 @@ fn committed(
     Ok(readable
         .map(|it| (it.partition(), Checkpoint::from_metadata(it.metadata())))
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(check: &LogCheck) -> (Vec<i32>, Vec<i32>) {
+        (check.partitions.keys().copied().collect(), check.replaced())
+    }
+
+    #[tokio::test]
+    async fn partitions_of_a_replaced_client_are_forgotten() {
+        let settings = Settings::new("127.0.0.1:1", "topic", "group");
+        let mut check = LogCheck::new(&settings).unwrap();
+        check.follow(&Changes {
+            assigned: vec![0, 1, 2],
+            ..Changes::default()
+        });
+        check.replaced.extend([0, 1]);
+        check.follow(&Changes {
+            revoked: vec![0],
+            ..Changes::default()
+        });
+        assert_eq!(known(&check), (vec![1, 2], vec![1]));
+        check.follow(&Changes {
+            all_revoked: true,
+            assigned: vec![2],
+            ..Changes::default()
+        });
+        assert_eq!(known(&check), (vec![2], vec![]));
+    }
 }

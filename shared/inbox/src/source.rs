@@ -135,9 +135,13 @@ impl Source {
         *batch = Batch::default();
         self.overdue_since = None;
         let new = client::subscribe(&self.settings, &self.lag)?;
-        let old = std::mem::replace(&mut self.kafka, new);
-        let lost = old.assignment().map(|it| partitions(&it));
-        self.lock_changes().revoked.extend(lost.unwrap_or_default());
+        self.kafka = new;
+        // What the old client gained and lost no longer counts. A partition that stayed behind as assigned would never
+        // be revoked, and the check of the log would wait for it.
+        *self.lock_changes() = Changes {
+            all_revoked: true,
+            ..Changes::default()
+        };
         Ok(())
     }
 
@@ -223,7 +227,9 @@ impl Source {
 
     /// Drops the work on revoked partitions.
     pub(crate) fn forget_revoked(&self, batch: &mut Batch) {
-        let Changes { revoked, assigned } = self.kafka.context().take_changes();
+        let Changes {
+            revoked, assigned, ..
+        } = self.kafka.context().take_changes();
         if !revoked.is_empty() {
             batch.forget(&revoked);
         }
@@ -312,11 +318,6 @@ fn should_log(error: &KafkaError, last_logged: Option<&(KafkaError, Instant)>) -
     last_logged.is_none_or(|(last, at)| last != error || at.elapsed() > ERROR_LOG_INTERVAL)
 }
 
-fn partitions(list: &TopicPartitionList) -> Vec<i32> {
-    let elements = list.elements();
-    elements.iter().map(|it| it.partition()).collect()
-}
-
 /// Resumes the partitions when it is dropped, even if the wait itself is dropped midway.
 struct Paused<'a> {
     source: &'a Source,
@@ -338,6 +339,23 @@ impl Drop for Paused<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn replaced_client_leaves_no_partition_behind() {
+        let settings = Settings::new("127.0.0.1:1", "topic", "group");
+        let mut source = Source::subscribe(&settings).unwrap();
+        // The consumer does not know this one yet. The client has lost it, and says nothing.
+        source.lock_changes().assigned.push(0);
+        source
+            .replace_client(&mut Batch::default(), "fenced")
+            .unwrap();
+        let expected = Changes {
+            all_revoked: true,
+            ..Changes::default()
+        };
+        assert_eq!(source.take_changes(), expected);
+        assert_eq!(source.take_changes(), Changes::default(), "only once");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn repeated_error_is_logged_at_intervals() {

@@ -175,23 +175,29 @@ impl<W: Work> Worker<W> {
             batches.begin().await;
             let started = tokio::time::Instant::now();
             progress.begin();
-            let (pause, is_short) = tokio::select! {
+            let is_short = tokio::select! {
                 step = self.try_step() => match step {
                     // Without a free slot the step continues: calls that never end are a stall.
-                    Ok(StepOutcome { leased: 0, is_short: true }) => (self.settings.poll, true),
+                    Ok(StepOutcome { leased: 0, is_short: true }) => true,
                     Ok(StepOutcome { leased, is_short }) => {
                         progress.end();
                         batches.ended(started);
                         if leased > 0 {
                             continue;
                         }
-                        (self.settings.poll, is_short)
+                        is_short
                     }
                     Err(error) => {
                         progress.end();
                         let error = format!("{error:#}");
                         tracing::warn!(error, "lease failed, retrying");
-                        (FAILURE_PAUSE, false)
+                        // A wake does not end this pause: with a wake after every commit, an outage would
+                        // become a busy loop.
+                        tokio::select! {
+                            () = tokio::time::sleep(FAILURE_PAUSE) => {}
+                            () = shutdown.cancelled() => {}
+                        }
+                        continue;
                     }
                 },
                 () = shutdown.cancelled() => break,
@@ -199,7 +205,7 @@ impl<W: Work> Worker<W> {
             tokio::select! {
                 () = self.due.notified() => {}
                 () = self.share.freed(), if is_short => {}
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(self.settings.poll) => {}
                 () = shutdown.cancelled() => {}
             }
         }

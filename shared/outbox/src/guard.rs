@@ -10,7 +10,8 @@ use service_kit::{database, min_interval};
 use sqlx::{PgConnection, PgPool};
 use telemetry::metric;
 use tokio_util::sync::CancellationToken;
-use topic_log::{Log, Presence};
+use topic_log::{Compared, Log, Position, Presence};
+use uuid::Uuid;
 
 use crate::positions::{self, Checkpoint, MINUTE};
 use crate::{Wake, republication, republish};
@@ -33,8 +34,24 @@ pub struct Guard {
     pool: PgPool,
     log: Log,
     wake: Wake,
-    /// The highest position in each partition that the last check found intact.
-    intact: Mutex<BTreeMap<i32, Checkpoint>>,
+    /// The highest position in each partition that the last check found intact. A relay that continues after a loss may
+    /// have replaced its row since.
+    intact: Mutex<BTreeMap<i32, Intact>>,
+}
+
+/// A checkpoint that was in the topic.
+#[derive(Clone, Debug)]
+struct Intact {
+    checkpoint: Checkpoint,
+    /// The order of its event.
+    subject: Uuid,
+}
+
+/// What a check has read back of one partition.
+enum ReadBack {
+    Lost(Checkpoint),
+    /// The highest position; `None` if there was nothing to read.
+    Intact(Option<Intact>),
 }
 
 /// The outcome of one check.
@@ -137,35 +154,75 @@ impl Guard {
         for partition in partitions {
             let mut checked = positions::newest(connection, *partition, CHECKPOINTS_MAX).await?;
             let intact = self.lock_intact().get(partition).cloned();
-            if let Some(intact) = intact {
-                // Another replica may still update a minute that began earlier, or be slow to record it.
-                checked.retain(|it| it.minute + 2 * MINUTE > intact.minute);
-                checked.push(intact);
+            if let Some(Intact { checkpoint, .. }) = &intact {
+                checked.retain(|it| may_be_new(it, checkpoint));
             }
-            match self.first_lost(&checked).await? {
-                Some(first) => {
-                    let mut older = positions::newest(connection, *partition, ALL).await?;
-                    older.retain(|it| it.minute <= first.minute);
-                    lost.extend(self.lost_among(older).await?);
-                    lost.push(first);
+            let first = match self.read_back(checked).await? {
+                ReadBack::Lost(first) => Some(first),
+                ReadBack::Intact(highest) => {
+                    let first = self.lost_since(connection, intact).await?;
+                    // The proof of a loss stays until the republication has begun.
+                    if first.is_none() {
+                        let mut intact = self.lock_intact();
+                        intact.extend(highest.map(|it| (*partition, it)));
+                    }
+                    first
                 }
-                None => {
-                    let highest = checked.into_iter().max_by_key(|it| it.position.offset);
-                    self.lock_intact()
-                        .extend(highest.map(|it| (*partition, it)));
-                }
+            };
+            if let Some(first) = first {
+                let mut older = positions::newest(connection, *partition, ALL).await?;
+                older.retain(|it| it.minute <= first.minute);
+                lost.extend(self.lost_among(older).await?);
+                lost.push(first);
             }
         }
         Ok(lost)
     }
 
-    async fn first_lost(&self, checked: &[Checkpoint]) -> anyhow::Result<Option<Checkpoint>> {
+    /// The checkpoint that an earlier check found intact, if its event is gone. But if the event was published again since,
+    /// its old position proves nothing: another replica may have repaired the loss.
+    async fn lost_since(
+        &self,
+        connection: &mut PgConnection,
+        intact: Option<Intact>,
+    ) -> anyhow::Result<Option<Checkpoint>> {
+        let Some(Intact {
+            checkpoint,
+            subject,
+        }) = intact
+        else {
+            return Ok(None);
+        };
+        if !self.is_lost(&checkpoint).await? {
+            return Ok(None);
+        }
+        let published_at = positions::published_at(connection, &checkpoint, subject).await?;
+        if published_at.is_some_and(|at| at <= checkpoint.read_at) {
+            return Ok(Some(checkpoint));
+        }
+        self.lock_intact().remove(&checkpoint.position.partition);
+        Ok(None)
+    }
+
+    /// Reads checkpoints of one partition back, until one is lost.
+    async fn read_back(&self, checked: Vec<Checkpoint>) -> anyhow::Result<ReadBack> {
+        let mut highest: Option<Intact> = None;
         for checkpoint in checked {
-            if self.is_lost(checkpoint).await? {
-                return Ok(Some(checkpoint.clone()));
+            let found = self.compare(&checkpoint).await?;
+            if found.presence == Presence::Lost {
+                return Ok(ReadBack::Lost(checkpoint));
+            }
+            let offset = highest.as_ref().map(|it| it.checkpoint.position.offset);
+            if let Some(subject) = found.subject
+                && offset.is_none_or(|offset| offset < checkpoint.position.offset)
+            {
+                highest = Some(Intact {
+                    checkpoint,
+                    subject,
+                });
             }
         }
-        Ok(None)
+        Ok(ReadBack::Intact(highest))
     }
 
     /// The checkpoints of one partition whose events are gone. `all` are those up to a lost one, newest first. A log loses
@@ -186,12 +243,25 @@ impl Guard {
         Ok(all)
     }
 
-    fn lock_intact(&self) -> MutexGuard<'_, BTreeMap<i32, Checkpoint>> {
+    fn lock_intact(&self) -> MutexGuard<'_, BTreeMap<i32, Intact>> {
         self.intact.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn is_lost(&self, checkpoint: &Checkpoint) -> anyhow::Result<bool> {
-        let presence = self.log.presence(checkpoint.event_id, checkpoint.position);
-        Ok(presence.await? == Presence::Lost)
+        Ok(self.compare(checkpoint).await?.presence == Presence::Lost)
     }
+
+    async fn compare(&self, checkpoint: &Checkpoint) -> anyhow::Result<Compared> {
+        let Position { partition, offset } = checkpoint.position;
+        let event = (offset, checkpoint.event_id);
+        self.log.compare(partition, Some(event)).await
+    }
+}
+
+/// Whether a relay may have recorded this checkpoint since the last check, which found `intact`. Another replica may still
+/// update a minute that began earlier, or be slow to record it. If the database's clock was set back, only the offset says
+/// what is new.
+fn may_be_new(checkpoint: &Checkpoint, intact: &Checkpoint) -> bool {
+    checkpoint.minute + 2 * MINUTE > intact.minute
+        || checkpoint.position.offset > intact.position.offset
 }

@@ -52,6 +52,8 @@ pub(crate) struct Checkpoint {
     pub(crate) event_id: Uuid,
     pub(crate) position: Position,
     pub(crate) oldest_created_at: DateTime<Utc>,
+    /// When the guard read it, on the clock of the database.
+    pub(crate) read_at: DateTime<Utc>,
 }
 
 /// The last delivered event of each Kafka partition, in the order of the partitions, so that relays of
@@ -115,8 +117,9 @@ pub(crate) async fn newest(
     rows_max: i64,
 ) -> sqlx::Result<Vec<Checkpoint>> {
     let rows = sqlx::query!(
-        "select minute, kafka_offset, event_id, oldest_created_at from outbox_positions
-         where kafka_partition = $1 order by minute desc limit $2",
+        r#"select minute, kafka_offset, event_id, oldest_created_at, clock_timestamp() as "read_at!"
+           from outbox_positions
+           where kafka_partition = $1 order by minute desc limit $2"#,
         kafka_partition,
         rows_max
     )
@@ -130,8 +133,28 @@ pub(crate) async fn newest(
             offset: row.kafka_offset,
         },
         oldest_created_at: row.oldest_created_at,
+        read_at: row.read_at,
     });
     Ok(checkpoints.collect())
+}
+
+/// When the event of this checkpoint was last published; `subject` is its order. `None` while it waits to be published
+/// again.
+pub(crate) async fn published_at(
+    connection: &mut PgConnection,
+    checkpoint: &Checkpoint,
+    subject: Uuid,
+) -> sqlx::Result<Option<DateTime<Utc>>> {
+    sqlx::query_scalar!(
+        "select max(published_at) from outbox
+         where subject = $1 and published_at is not null and event_id = $2 and created_at >= $3",
+        subject,
+        checkpoint.event_id,
+        // No event of the checkpoint is older, so older partitions are not read.
+        checkpoint.oldest_created_at
+    )
+    .fetch_one(connection)
+    .await
 }
 
 /// Deletes a checkpoint whose event the broker has lost, unless a relay has recorded a newer event since.

@@ -49,7 +49,10 @@ impl BatchInterval {
     pub fn ended(&mut self, began: Instant) {
         let interval = INTERVAL_FACTOR * began.elapsed();
         self.last = interval.max(INTERVAL_MIN).min(self.max);
-        self.used_until = self.used_until.max(began) + self.last;
+        // Earlier batches count with this interval too: while intervals shrink, what they used up would delay the next
+        // batch by more than one interval.
+        let used_until = self.used_until.min(began + (BURST - 1) * self.last);
+        self.used_until = used_until.max(began) + self.last;
     }
 }
 
@@ -100,6 +103,19 @@ mod tests {
             }
             let waited = wait_of_batch(&mut batches, takes).await;
             assert_eq!(waited, Duration::from_millis(interval_ms - takes_ms));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_wait_is_longer_than_the_interval() {
+        let mut batches = BatchInterval::new(MAX);
+        for _ in 0..5 * BURST {
+            wait_of_batch(&mut batches, MAX / 2).await;
+        }
+        let fast = Duration::ZERO;
+        wait_of_batch(&mut batches, fast).await;
+        for _ in 0..5 * BURST {
+            assert_eq!(wait_of_batch(&mut batches, fast).await, INTERVAL_MIN);
         }
     }
 

@@ -40,6 +40,8 @@ pub enum Presence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
     pub presence: Presence,
+    /// The order of the event, if it is present.
+    pub subject: Option<Uuid>,
     /// The offset after the last message of the partition.
     pub end: i64,
 }
@@ -151,27 +153,35 @@ impl Log {
         let (start, end) = consumer
             .fetch_watermarks(&self.topic, partition, BROKER_TIMEOUT)
             .with_context(|| format!("reading the ends of partition {partition}"))?;
-        let presence = match event {
-            None => Presence::Present,
-            Some((offset, _)) if offset < start => Presence::Expired,
-            Some((offset, _)) if offset >= end => Presence::Lost,
+        let (presence, subject) = match event {
+            None => (Presence::Present, None),
+            Some((offset, _)) if offset < start => (Presence::Expired, None),
+            Some((offset, _)) if offset >= end => (Presence::Lost, None),
             Some((offset, event_id)) => {
-                let found = self.id_at(consumer, Position { partition, offset });
+                let found = self.event_at(consumer, Position { partition, offset });
                 consumer
                     .unassign()
                     .context("leaving the position that was read")?;
                 match found? {
-                    Some(found) if found == event_id => Presence::Present,
-                    _ => Presence::Lost,
+                    (Some(found), subject) if found == event_id => (Presence::Present, subject),
+                    _ => (Presence::Lost, None),
                 }
             }
         };
-        Ok(Compared { presence, end })
+        Ok(Compared {
+            presence,
+            subject,
+            end,
+        })
     }
 
-    /// The id of the message at the position, or of the next one if nothing is stored there. `None`
-    /// for a message without an id.
-    fn id_at(&self, consumer: &BaseConsumer, position: Position) -> anyhow::Result<Option<Uuid>> {
+    /// The id and the subject of the message at the position, or of the next one if nothing is stored there. `None` for
+    /// what the message does not have.
+    fn event_at(
+        &self,
+        consumer: &BaseConsumer,
+        position: Position,
+    ) -> anyhow::Result<(Option<Uuid>, Option<Uuid>)> {
         let mut at = TopicPartitionList::new();
         let offset = Offset::Offset(position.offset);
         at.add_partition_offset(&self.topic, position.partition, offset)?;
@@ -188,9 +198,12 @@ impl Log {
             let message =
                 message.with_context(|| format!("reading the message at {position:?}"))?;
             let headers = message.headers();
-            let id = headers.and_then(|all| all.iter().find(|it| it.key == header::ID));
-            let id = id.and_then(|it| std::str::from_utf8(it.value?).ok());
-            return Ok(id.and_then(|id| id.parse().ok()));
+            let read = |name| {
+                let found = headers.and_then(|all| all.iter().find(|it| it.key == name));
+                let text = std::str::from_utf8(found?.value?).ok()?;
+                text.parse().ok()
+            };
+            return Ok((read(header::ID), read(header::SUBJECT)));
         }
     }
 }

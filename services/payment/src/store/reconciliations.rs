@@ -183,6 +183,9 @@ pub async fn attempts(
 
 /// Captured attempts with a charge after `after` and up to `last`, old enough to be in the books.
 /// `None`: no upper limit.
+///
+/// Both limits are conditions on the index with a generic plan too. Without `last` the greatest id is the limit, which no id
+/// exceeds. With `$2 is null or …` instead, each page would read the index to its end.
 pub async fn captured(
     connection: &mut PgConnection,
     after: &str,
@@ -195,7 +198,9 @@ pub async fn captured(
         r#"select order_id, attempt, status as "status: AttemptStatus", amount, currency, charge_id
            from payments
            where charge_id collate "C" > $1
-             and ($2::text is null or charge_id collate "C" <= $2)
+             and charge_id collate "C" <= coalesce($2, (
+                 select charge_id from payments where charge_id is not null
+                 order by charge_id collate "C" desc limit 1))
              and status = $5 and updated_at <= now() - make_interval(secs => $3)
            order by charge_id collate "C"
            limit $4"#,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use payment::domain::provider_key::charge_key;
 use payment::domain::{AttemptStatus, RefundStatus};
-use payment::store::{open_work, operator};
+use payment::store::{open_work, operator, reconciliations};
 use testkit::postgres::pages::PageCount;
 use uuid::Uuid;
 
@@ -101,6 +101,40 @@ async fn statements_read_what_they_return_with_any_plan() {
         let rows = run_all(&harness, &mut stepper).await;
         assert!(rows > 200, "{rows} rows");
         check(&mut count, rows, "with a backlog").await;
+    }
+}
+
+#[tokio::test]
+async fn page_of_captured_attempts_reads_what_it_returns() {
+    const LIMIT: i64 = 5_000;
+    /// As many as [`FILL`] has before the page.
+    const FILL_AFTER: &str = "
+        insert into payments (order_id, attempt, amount, currency, payment_method, lines, principal,
+                              status, charge_id, correlation_id)
+        select gen_random_uuid(), 1, 100, 'USD', 'pm', '[]', 'acme', 'captured', '~' || n, 'c'
+        from generate_series(1, 20000) as n;
+        insert into payments (order_id, attempt, amount, currency, payment_method, lines, principal,
+                              status, charge_id, correlation_id)
+        select gen_random_uuid(), 1, 100, 'USD', 'pm', '[]', 'acme', 'captured', 'a' || n, 'c'
+        from generate_series(1, 9) as n;";
+    let harness = Harness::create().await.with_service_options(PLANS[1]);
+    harness.execute(EMPTY_STATISTICS).await;
+    let mut connection = harness.pool.acquire().await.unwrap();
+    let mut captured = async |after, last| {
+        let attempts =
+            reconciliations::captured(&mut connection, after, last, Duration::ZERO, LIMIT);
+        attempts.await.unwrap().len()
+    };
+    assert_eq!(captured("a", Some("b")).await, 0);
+    harness.execute(FILL).await;
+    harness.execute(FILL_AFTER).await;
+    let mut count = PageCount::begin(&harness.url).await.unwrap();
+    assert_eq!(captured("a", Some("b")).await, 9);
+    assert_eq!(captured("a", Some("a")).await, 0);
+    assert_eq!(captured("~99", None).await, 110);
+    assert_eq!(captured("~~", None).await, 0);
+    for statement in count.statements().await.unwrap() {
+        assert!(statement.pages < 1_000, "{statement:#?}");
     }
 }
 

@@ -64,7 +64,11 @@ pub(crate) fn worker_that_tries_twice() -> FakeWorker {
     worker_for(work, LEASE, IN_FLIGHT_MAX)
 }
 
-fn worker_for(work: FakeWork, lease: Duration, batch_max: usize) -> FakeWorker {
+fn worker_for<W: Work>(
+    work: W,
+    lease: Duration,
+    batch_max: usize,
+) -> (Worker<W>, mpsc::Receiver<Done<W::Output>>) {
     let (sender, results) = mpsc::channel(IN_FLIGHT_MAX);
     let settings = Settings {
         lease,
@@ -222,4 +226,45 @@ async fn run_stops_and_lets_calls_finish() {
     let second = results.recv().await.unwrap();
     assert_eq!(*first + *second, 3);
     assert!(results.recv().await.is_none());
+}
+
+/// A store that fails every time; counts the tries.
+#[derive(Clone, Default)]
+struct FailingStore(Arc<AtomicUsize>);
+
+impl Work for FailingStore {
+    type Row = u32;
+    type Output = u32;
+
+    async fn lease(&self, _: LeaseRequest) -> anyhow::Result<Vec<u32>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        anyhow::bail!("the store fails")
+    }
+
+    async fn call(&self, row: u32) -> u32 {
+        row
+    }
+
+    fn expired(&self, _row: u32) -> Option<u32> {
+        None
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wakes_do_not_repeat_a_failed_lease_sooner() {
+    const PAUSES: u32 = 20;
+    let store = FailingStore::default();
+    let (worker, _results) = worker_for(store.clone(), LEASE, IN_FLIGHT_MAX);
+    let due = worker.due.clone();
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(worker.run(shutdown.clone()));
+    let end = Instant::now() + PAUSES * FAILURE_PAUSE;
+    while Instant::now() < end {
+        due.notify_one();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    shutdown.cancel();
+    running.await.unwrap().unwrap();
+    let tries = store.0.load(Ordering::Relaxed);
+    assert!((2..=PAUSES as usize + 1).contains(&tries), "{tries} tries");
 }

@@ -4,10 +4,10 @@ use chrono::{TimeDelta, Utc};
 use outbox::{Guard, GuardOutcome, Relay, StepOutcome};
 use uuid::Uuid;
 
-use crate::harness::{Harness, event, numbers};
+use crate::harness::{Harness, PARTITIONS, event, numbers};
 
 impl Harness {
-    fn guard(&self) -> Guard {
+    pub(crate) fn guard(&self) -> Guard {
         let (brokers, topic) = (&self.topic.brokers, &self.topic.name);
         Guard::new(self.pool.clone(), brokers, topic, self.wake.clone()).unwrap()
     }
@@ -30,6 +30,18 @@ impl Harness {
         let messages = self.topic.read().await;
         for order in orders {
             assert!(!numbers(&messages, *order).is_empty());
+        }
+    }
+
+    /// The broker loses the log. In the new one, this many messages of another producer come first in each partition, so
+    /// that no event gets the position that it had.
+    async fn recreate_with_other_messages(&self, count: i32) {
+        self.topic.recreate().await;
+        for partition in 0..PARTITIONS {
+            for number in 1..=count {
+                let other = event(Uuid::new_v4(), number);
+                self.topic.publish_to(partition, &other).await;
+            }
         }
     }
 
@@ -139,6 +151,66 @@ async fn only_what_is_lost_is_published_again() {
 }
 
 #[tokio::test]
+async fn loss_that_another_replica_repaired_is_not_repaired_again() {
+    let harness = Harness::create().await;
+    let (first, second) = (harness.guard(), harness.guard());
+    let mut relay = harness.relay(harness.settings());
+    harness.publish(&mut relay, &orders(20), 1).await;
+    assert_eq!(first.step().await.unwrap(), GuardOutcome::Intact);
+    assert_eq!(second.step().await.unwrap(), GuardOutcome::Intact);
+    harness.recreate_with_other_messages(1).await;
+    assert_eq!(first.step().await.unwrap(), GuardOutcome::Republished(20));
+    publish_all(&mut relay).await;
+    assert_eq!(second.step().await.unwrap(), GuardOutcome::Intact);
+    // It still notices the next loss.
+    harness.recreate_with_other_messages(2).await;
+    assert_eq!(second.step().await.unwrap(), GuardOutcome::Republished(20));
+    publish_all(&mut relay).await;
+    assert_eq!(first.step().await.unwrap(), GuardOutcome::Intact);
+}
+
+/// The relay continues in the new log, in the minute and at the producer whose checkpoint would prove the loss.
+#[tokio::test]
+async fn loss_is_noticed_although_its_checkpoint_was_replaced() {
+    let harness = Harness::create().await;
+    let guard = harness.guard();
+    let mut relay = harness.relay(harness.settings());
+    let before = orders(10);
+    harness.publish(&mut relay, &before, 1).await;
+    assert_eq!(guard.step().await.unwrap(), GuardOutcome::Intact);
+    harness.topic.recreate().await;
+    let after = orders(200);
+    harness.publish(&mut relay, &after, 1).await;
+    assert_eq!(guard.step().await.unwrap(), GuardOutcome::Republished(210));
+    publish_all(&mut relay).await;
+    assert_eq!(guard.step().await.unwrap(), GuardOutcome::Intact);
+}
+
+#[tokio::test]
+async fn loss_is_noticed_although_the_clock_was_set_back() {
+    let harness = Harness::create().await;
+    let guard = harness.guard();
+    let mut relay = harness.relay(harness.settings());
+    harness.publish(&mut relay, &orders(30), 1).await;
+    // The clock is an hour ahead until the first check.
+    harness.age_checkpoints(-60).await;
+    assert_eq!(guard.step().await.unwrap(), GuardOutcome::Intact);
+    let messages = harness.topic.read().await;
+    harness.publish(&mut relay, &orders(30), 1).await;
+    assert_eq!(guard.step().await.unwrap(), GuardOutcome::Intact);
+    // The log loses its end.
+    harness.topic.recreate().await;
+    for message in &messages {
+        harness.topic.publish_again(message).await;
+    }
+    let outcome = guard.step().await.unwrap();
+    assert!(
+        matches!(outcome, GuardOutcome::Republished(30..)),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test]
 async fn missing_topic_is_created_again() {
     let harness = Harness::create().await;
     let mut relay = harness.relay(harness.settings());
@@ -158,6 +230,18 @@ async fn missing_topic_is_created_again() {
     assert_eq!(harness.topic.read().await.len(), 30);
 }
 
+/// A republication of the last hour that has marked nothing yet.
+async fn store_republication(harness: &Harness) {
+    sqlx::query(
+        "insert into outbox_republication (since, until, ready_until, reason)
+         values ($1, clock_timestamp(), $1, 'test')",
+    )
+    .bind(Utc::now() - TimeDelta::hours(1))
+    .execute(&harness.pool)
+    .await
+    .unwrap();
+}
+
 #[tokio::test]
 async fn interrupted_republication_is_continued() {
     let harness = Harness::create().await;
@@ -166,15 +250,7 @@ async fn interrupted_republication_is_continued() {
     harness.publish(&mut relay, &[order], 1).await;
     drop(relay);
     // A process began and died.
-    let since = Utc::now() - TimeDelta::hours(1);
-    sqlx::query(
-        "insert into outbox_republication (since, until, ready_until, reason)
-         values ($1, clock_timestamp(), $1, 'test')",
-    )
-    .bind(since)
-    .execute(&harness.pool)
-    .await
-    .unwrap();
+    store_republication(&harness).await;
     harness.write(&[event(order, 2)]).await;
     // The new event waits behind the one that is to be published again.
     let mut relay = harness.relay(harness.settings());
@@ -183,4 +259,21 @@ async fn interrupted_republication_is_continued() {
     assert_eq!(outcome, GuardOutcome::Republished(1));
     publish_all(&mut relay).await;
     assert_eq!(numbers(&harness.topic.read().await, order), [1, 1, 2]);
+}
+
+#[tokio::test]
+async fn guard_that_continued_a_republication_begins_no_other() {
+    let harness = Harness::create().await;
+    let (first, second) = (harness.guard(), harness.guard());
+    let mut relay = harness.relay(harness.settings());
+    harness.publish(&mut relay, &orders(20), 1).await;
+    assert_eq!(second.step().await.unwrap(), GuardOutcome::Intact);
+    harness.recreate_with_other_messages(1).await;
+    assert_eq!(first.step().await.unwrap(), GuardOutcome::Republished(20));
+    // As if the first guard had died before the end.
+    store_republication(&harness).await;
+    let outcome = second.step().await.unwrap();
+    assert!(matches!(outcome, GuardOutcome::Republished(_)));
+    publish_all(&mut relay).await;
+    assert_eq!(second.step().await.unwrap(), GuardOutcome::Intact);
 }

@@ -16,7 +16,7 @@ use testkit::postgres::template;
 use testkit::test_topic::Received;
 use testkit::{TestTopic, operator};
 
-const PARTITIONS: i32 = 3;
+pub(crate) const PARTITIONS: i32 = 3;
 
 pub(crate) struct Harness {
     pub(crate) pool: PgPool,

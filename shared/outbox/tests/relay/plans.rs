@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outbox::{SHARDS, StepOutcome};
+use outbox::{GuardOutcome, SHARDS, StepOutcome};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 use testkit::polling::eventually;
 use testkit::postgres::pages::PageCount;
@@ -211,4 +211,30 @@ async fn row_that_commits_late_is_found_above_the_floor() {
     assert_eq!(relay.step().await.unwrap(), StepOutcome::Published(2));
     let messages = harness.topic.read().await;
     assert_eq!(crate::harness::numbers(&messages, late), [1, 2]);
+}
+
+#[tokio::test]
+async fn check_of_the_guard_reads_no_published_rows() {
+    let harness = Harness::create().await;
+    sqlx::raw_sql("alter table outbox_default set (autovacuum_enabled = off); analyze outbox")
+        .execute(&harness.pool)
+        .await
+        .unwrap();
+    harness.write(&[event(Uuid::new_v4(), 1)]).await;
+    let mut relay = harness.relay(harness.settings());
+    assert_eq!(relay.step().await.unwrap(), StepOutcome::Published(1));
+    let guard = harness.guard();
+    // Postgres keeps the plan of a prepared statement after some executions.
+    for _ in 0..8 {
+        assert_eq!(guard.step().await.unwrap(), GuardOutcome::Intact);
+    }
+    harness.fill(50_000, SHARDS).await;
+    sqlx::query("update outbox set published_at = now() where published_at is null")
+        .execute(&harness.pool)
+        .await
+        .unwrap();
+    let mut pages = harness.pages().await;
+    assert_eq!(guard.step().await.unwrap(), GuardOutcome::Intact);
+    let read = total(&mut pages).await;
+    assert!(read <= PAGES_BESIDES, "{:#?}", pages.statements().await);
 }
