@@ -38,9 +38,10 @@ pub struct NewLease<'a> {
     pub limits: &'a ProviderLimits,
 }
 
-/// Stores attempts. An existing attempt stays unchanged. A unique index rejects a second live attempt
-/// of one order. Returns the new attempts that are leased: those of the lease whose provider key cannot have
-/// been used before. See [`crate::store::payments::lease_due`] for the others.
+/// Stores attempts, and their principals: sorted, so that two transactions cannot wait for each other. An
+/// existing attempt stays unchanged. A unique index rejects a second live attempt of one order. Returns the new
+/// attempts that are leased: those of the lease whose provider key cannot have been used before. See
+/// [`crate::store::payments::lease_due`] for the others.
 pub async fn open(
     connection: &mut PgConnection,
     attempts: &[NewAttempt],
@@ -63,7 +64,6 @@ pub async fn open(
     let requested: Vec<DateTime<Utc>> = attempts.iter().map(|new| new.requested_at).collect();
     let stored = sqlx::query!(
         r#"with known as (
-             -- Sorted, so that two transactions cannot wait for each other.
              insert into charged_principals (principal)
              select distinct principal from unnest($10::text[]) as new (principal) order by principal
              on conflict do nothing
