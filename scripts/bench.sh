@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the system relative to the limits of this machine. Builds the release programs first.
-#   scripts/bench.sh                                              all ratios, about ten minutes
+#   scripts/bench.sh                                              all ratios, about eleven minutes
 #   scripts/bench.sh --quick                                      fewer pairs, about three minutes
 #   scripts/bench.sh --json docs/bench.json --html docs/bench.html   the committed report
 #   scripts/bench.sh --against docs/bench.json                    says what became worse
